@@ -1,0 +1,1 @@
+# One library per MPI ABI.

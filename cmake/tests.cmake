@@ -1,0 +1,17 @@
+# Tests that need neither MPI nor a network: unit/ mirrors src/, property/ compares with oracle/.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+set(PENSTOCK_TESTED penstock_file penstock_strategy penstock_plan penstock_store_posix penstock_store_memory
+                    penstock_store_fault penstock_store_trace penstock_comm_local penstock_hints penstock_access
+                    penstock_trace penstock_base)
+foreach(kind unit property fault)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${kind}/*_test.cpp)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${kind}_${name} ${source})
+    target_include_directories(${kind}_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    target_link_libraries(${kind}_${name} PRIVATE ${PENSTOCK_TESTED} GTest::gtest_main Threads::Threads)
+    add_test(NAME ${kind}/${name} COMMAND ${kind}_${name})
+  endforeach()
+endforeach()

@@ -1,0 +1,112 @@
+// Layouts: what a datatype touches, as nested strided runs.  Pure: knows neither MPI nor files.
+//
+// A Layout is an immutable tree that grows with the *description* of a datatype, never with the number of pieces
+// it stands for: a subarray of 10^9 pieces is a handful of nodes.  Order is data order (the order of the typemap),
+// so a layout also serves for memory, where displacements may go backwards.
+//
+// Costs: making a node is O(its own arrays); everything asked of a layout is O(depth * log(longest list)).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/units.h"
+
+namespace penstock::access {
+
+/// `count` pieces of `length` bytes, the first at `offset`, each `stride` bytes after the one before.
+/// A single piece has count 1 and any stride.
+struct Run {
+  Offset offset = 0;
+  Offset length = 0;
+  Offset stride = 0;
+  Offset count = 0;
+};
+
+/// What one element is, for data representations other than native.  kRaw: bytes that are never converted.
+enum class Element : std::uint8_t { kRaw, kSigned, kUnsigned, kFloat, kComplex, kLogical, kCharacter, kWide };
+
+class Node;
+using NodePtr = std::shared_ptr<const Node>;
+
+/// A datatype as this room sees it: the bytes (node), and the bounds by which copies of it are placed one after
+/// another.  `extent` may be smaller than the bytes touched, zero or negative; `lower_bound` may be negative.
+/// Invariant: node is never null (an empty datatype has a node of size 0).
+struct Type {
+  NodePtr node;
+  Offset lower_bound = 0;
+  Offset extent = 0;
+
+  [[nodiscard]] Offset size() const;  ///< bytes of data in one copy
+};
+
+/// Constructors, one for each way in which MPI builds a datatype (MPI 4.1 section 5.1).  Displacements and strides
+/// are in bytes.  Bounds of the result follow the standard's rules without alignment padding; a caller that
+/// knows better (the MPI library pads structs) sets `lower_bound` and `extent` afterwards.
+/// Fail with kType when a size or a bound does not fit 64 bits, or counts are negative.
+Result<Type> elementary(Offset size_bytes, Element element = Element::kRaw);
+Result<Type> contiguous(Offset count, const Type& type);
+Result<Type> hvector(Offset count, Offset block_length, Offset stride_bytes, const Type& type);
+Result<Type> hindexed(std::span<const Offset> block_lengths, std::span<const Offset> displacements_bytes, const Type& type);
+Result<Type> hindexed_block(Offset block_length, std::span<const Offset> displacements_bytes, const Type& type);
+Result<Type> structure(std::span<const Offset> block_lengths, std::span<const Offset> displacements_bytes,
+                       std::span<const Type> types);
+Result<Type> resized(Offset lower_bound, Offset extent, const Type& type);
+enum class Order : std::uint8_t { kC, kFortran };
+Result<Type> subarray(std::span<const Offset> sizes, std::span<const Offset> subsizes, std::span<const Offset> starts,
+                      Order order, const Type& type);
+enum class Distribution : std::uint8_t { kBlock, kCyclic, kNone };
+constexpr Offset kDefaultDistribution = -1;  ///< MPI_DISTRIBUTE_DFLT_DARG
+Result<Type> darray(int process_count, int rank, std::span<const Offset> global_sizes,
+                    std::span<const Distribution> distributions, std::span<const Offset> arguments,
+                    std::span<const Offset> process_sizes, Order order, const Type& type);
+
+/// A type repeated without end, `extent` apart, the first copy's origin at `displacement`: a file view, or a
+/// buffer of many copies of a datatype (displacement 0).
+/// "Data position" p is the p-th byte of data in that sequence, counted from 0.
+struct Tiling {
+  NodePtr node;
+  Offset extent = 0;
+  Offset displacement = 0;
+};
+
+Tiling tile(const Type& type, Offset displacement = 0);
+
+/// A tiling of plain bytes: position p is at displacement + p.
+Tiling bytes_at(Offset displacement);
+
+/// True when data position p is at (some constant) + p for every p: no gaps, no reordering.
+[[nodiscard]] bool is_contiguous(const Tiling& tiling);
+
+/// True when offsets never decrease in data order, so that position_of() has one answer (the standard asks it of
+/// every filetype, MPI 4.1 section 14.1.1).
+[[nodiscard]] bool is_monotone(const Tiling& tiling);
+
+/// True when some byte is reached twice (not allowed in a view that is written through).
+[[nodiscard]] bool overlaps_itself(const Tiling& tiling);
+
+/// Offset of the data byte at `position`.  Requires position >= 0 and a node of positive size.
+[[nodiscard]] Offset offset_of(const Tiling& tiling, Offset position);
+
+/// How many data bytes lie at offsets below `offset`.  Requires is_monotone(tiling) and a node of positive size.
+[[nodiscard]] Offset position_of(const Tiling& tiling, Offset offset);
+
+/// [first, end) of the offsets touched by data positions [position, position + bytes).  Empty when bytes is 0.
+struct Bounds {
+  Offset first = 0;
+  Offset end = 0;
+};
+[[nodiscard]] Bounds bounds_of(const Tiling& tiling, Offset position, Offset bytes);
+
+/// Number of contiguous pieces in data positions [position, position + bytes); may count two abutting pieces of
+/// neighbouring copies as two.
+[[nodiscard]] Offset pieces_in(const Tiling& tiling, Offset position, Offset bytes);
+
+/// Number of nodes and list entries that the layout is made of: what it costs in memory, whatever it stands for.
+[[nodiscard]] std::size_t description_size(const NodePtr& node);
+
+}  // namespace penstock::access

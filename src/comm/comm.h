@@ -1,0 +1,77 @@
+// Comm: what a file needs of the group of ranks that opened it.  Knows nothing of files or datatypes.
+//
+// Two implementations: comm/mpi (a duplicate of the user's communicator, plus a shared-memory segment per node)
+// and comm/local (ranks as threads of one process, for tests).  "Collective" means: every rank of the group calls it,
+// in the same order relative to the other collective calls on this Comm.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/units.h"
+
+namespace penstock::comm {
+
+/// Where ranks live.  Node numbers are dense, in the order of each node's lowest rank.
+struct Topology {
+  int rank = 0;
+  int size = 1;
+  int node = 0;
+  int node_count = 1;
+  int rank_in_node = 0;
+  int ranks_in_node = 1;
+  std::vector<int> node_of_rank;  ///< size entries
+};
+
+/// A failure small enough to send: which code, which errno, which rank.  Zero-initialized means success.
+struct Verdict {
+  std::int32_t code = 0;  ///< static_cast<int>(Code)
+  std::int32_t system_errno = 0;
+  std::int32_t rank = -1;
+  [[nodiscard]] bool ok() const { return code == 0; }
+};
+
+class Comm {
+ public:
+  virtual ~Comm() = default;
+
+  [[nodiscard]] virtual const Topology& topology() const = 0;
+
+  // --- Collective, blocking, called from a thread that may call MPI. -----------------------------------------
+  virtual Status barrier() = 0;
+  virtual Status broadcast(void* bytes, std::size_t size_bytes, int root) = 0;
+  /// `all` has topology().size * size_bytes bytes on every rank; equal sizes everywhere.
+  virtual Status all_gather(const void* mine, std::size_t size_bytes, void* all) = 0;
+  /// Like all_gather, at `root` only; `all` is ignored elsewhere.
+  virtual Status gather(const void* mine, std::size_t size_bytes, void* all, int root) = 0;
+  /// before = sum of `mine` over lower ranks, total = over all ranks.
+  virtual Status exclusive_sum(Offset mine, Offset& before, Offset& total) = 0;
+  /// The failure of the lowest failing rank, the same on all ranks; success when all succeeded.  Returns only when all ranks
+  /// have called it: it is also a barrier.  On one node: shared memory and futex, no MPI.
+  virtual Verdict agree(const Verdict& mine) = 0;
+
+  // --- The same agreement off the caller's thread. ------------------------------------------------------------
+  /// True when agree() may be called from a thread of ours although the program asked for less than
+  /// MPI_THREAD_MULTIPLE (one node: no MPI inside), or MPI is thread-safe anyway.
+  [[nodiscard]] virtual bool may_agree_in_background() const = 0;
+
+  // --- Shared words and a lock, for shared file pointers and atomic mode.  Local calls, from any thread. ------------
+  static constexpr int kSharedWords = 8;
+  virtual Offset fetch_add(int word, Offset delta) = 0;  ///< atomic; returns the value before
+  virtual Offset load(int word) = 0;
+  virtual void store(int word, Offset value) = 0;
+  /// Mutual exclusion between all ranks (and threads) of the group; readers share.  Fair enough that nobody starves.
+  /// Waits by futex, not by spinning.
+  virtual void lock(bool exclusive) = 0;
+  virtual void unlock(bool exclusive) = 0;
+
+  /// Another Comm over the same ranks with its own ordering, words and lock.  Collective.
+  virtual Result<std::unique_ptr<Comm>> duplicate() = 0;
+};
+
+}  // namespace penstock::comm

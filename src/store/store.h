@@ -1,0 +1,131 @@
+// Store: moves bytes between memory and one file.  Knows nothing of MPI, datatypes, ranks or hints.
+//
+// Blocking on purpose: on page-cached files a queue costs more than it hides (measured), and a caller that wants overlap calls
+// from a thread of its own.  Trace and fault layers are ordinary stores on ForwardingFile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/units.h"
+
+namespace penstock::store {
+
+/// One contiguous extent of the file and the memory it moves from or to.  `done` is set by the store:
+/// length when complete, less where the file ended (reads) or the failure struck.
+struct Transfer {
+  Offset offset = 0;
+  std::byte* memory = nullptr;  ///< never written to by write()
+  std::size_t length = 0;
+  std::size_t done = 0;
+};
+
+/// What planning may know of a store: facts, never the driver's name.
+struct Traits {
+  std::string file_system;              ///< for reports only: "tmpfs", "ext4", "lustre", "memory" ...
+  Offset block_bytes = 4096;            ///< preferred granularity of access
+  Offset stripe_bytes = 0;              ///< 0: not striped
+  int stripe_count = 1;
+  bool can_map = false;                 ///< map() works
+  bool maps_coherent = false;           ///< a mapped store is seen by every other reader on this node at once
+  bool node_local = false;              ///< only this node can write the file: the page cache is the truth
+  bool coherent_between_nodes = false;  ///< a finished write is seen by a later read on another node
+  bool range_locks = false;             ///< lock_range() works
+};
+
+/// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a crash: the owner of
+/// the mapping has called grow() and populate() first.
+class Mapping {
+ public:
+  virtual ~Mapping() = default;
+  [[nodiscard]] std::byte* data() const { return data_; }  ///< address of file offset `first`
+  [[nodiscard]] Offset first() const { return first_; }
+  [[nodiscard]] Offset length() const { return length_; }
+  /// Faults in [offset, offset + length) (file offsets) so that touching it cannot fail later; reports as a Status what would
+  /// have been SIGBUS (no space, I/O error, truncated by somebody).
+  virtual Status populate(Offset offset, Offset length) = 0;
+
+ protected:
+  std::byte* data_ = nullptr;
+  Offset first_ = 0;
+  Offset length_ = 0;
+};
+
+/// An open file.  Thread rule: all calls may be made concurrently, except close() and the destructor.
+class File {
+ public:
+  virtual ~File() = default;
+
+  /// Reads / writes every transfer of `batch`.  Requires: ascending offsets, not overlapping.  Interrupted and short system calls
+  /// are continued.  Adjacent transfers (offset + length == next offset) go in one system call.
+  /// A read past the end completes short (done < length), successfully; memory beyond is left alone.
+  /// Fails with kNoSpace, kQuota, kIo, kAccess ... (errno kept); `done` tells what had moved.
+  virtual Status read(std::span<Transfer> batch) = 0;
+  virtual Status write(std::span<Transfer> batch) = 0;
+
+  /// Maps [first, first + length).  Fails with kUnsupported where traits().can_map is false or the kernel refuses.
+  virtual Result<std::unique_ptr<Mapping>> map(Offset first, Offset length, bool writable) = 0;
+
+  virtual Result<Offset> size() = 0;
+  virtual Status resize(Offset size_bytes) = 0;       ///< exactly; cuts or extends with zeros
+  virtual Status grow(Offset size_bytes) = 0;         ///< at least; never cuts, whatever others do meanwhile
+  virtual Status preallocate(Offset size_bytes) = 0;  ///< storage for [0, size_bytes) is reserved; never cuts
+  virtual Status sync() = 0;                          ///< what was written is on the device
+  virtual Status close() = 0;                         ///< reports what was deferred; idempotent
+
+  /// Advisory lock over a byte range, between all open files of this and other processes.  Blocks.  kUnsupported where not had.
+  virtual Status lock_range(Offset offset, Offset length, bool exclusive) = 0;
+  virtual Status unlock_range(Offset offset, Offset length) = 0;
+  /// True when somebody else holds a lock that an exclusive lock on this range would have to wait for.
+  virtual Result<bool> range_is_locked(Offset offset, Offset length) = 0;
+
+  [[nodiscard]] virtual const Traits& traits() const = 0;
+};
+
+struct OpenOptions {
+  bool read = true;
+  bool write = false;
+  bool create = false;     ///< create when absent
+  bool exclusive = false;  ///< with create: fail with kFileExists when present
+  int permissions = -1;    ///< mode bits before umask; -1: 0666
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Result<std::unique_ptr<File>> open(const std::string& path, const OpenOptions& options) = 0;
+  /// Fails with kNoSuchFile when absent.
+  virtual Status remove(const std::string& path) = 0;
+};
+
+/// Forwards everything to another file; what the trace and fault layers derive from.
+class ForwardingFile : public File {
+ public:
+  explicit ForwardingFile(std::unique_ptr<File> inner) : inner_(std::move(inner)) {}
+  Status read(std::span<Transfer> batch) override { return inner_->read(batch); }
+  Status write(std::span<Transfer> batch) override { return inner_->write(batch); }
+  Result<std::unique_ptr<Mapping>> map(Offset first, Offset length, bool writable) override {
+    return inner_->map(first, length, writable);
+  }
+  Result<Offset> size() override { return inner_->size(); }
+  Status resize(Offset size_bytes) override { return inner_->resize(size_bytes); }
+  Status grow(Offset size_bytes) override { return inner_->grow(size_bytes); }
+  Status preallocate(Offset size_bytes) override { return inner_->preallocate(size_bytes); }
+  Status sync() override { return inner_->sync(); }
+  Status close() override { return inner_->close(); }
+  Status lock_range(Offset offset, Offset length, bool exclusive) override {
+    return inner_->lock_range(offset, length, exclusive);
+  }
+  Status unlock_range(Offset offset, Offset length) override { return inner_->unlock_range(offset, length); }
+  Result<bool> range_is_locked(Offset offset, Offset length) override { return inner_->range_is_locked(offset, length); }
+  [[nodiscard]] const Traits& traits() const override { return inner_->traits(); }
+
+ protected:
+  std::unique_ptr<File> inner_;
+};
+
+}  // namespace penstock::store

@@ -16,6 +16,7 @@ endfunction()
 
 penstock_generate(base/error_codes.h errors error_codes_h)
 penstock_generate(base/error_codes.cpp errors error_codes_cpp)
+penstock_generate(mpi/error_classes.h errors error_classes_h)
 penstock_generate(trace/counters.h counters counters_h)
 penstock_generate(hints/hint_table.h hints hint_table_h)
 

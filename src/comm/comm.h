@@ -55,6 +55,10 @@ class Comm {
   /// have called it: it is also a barrier.  On one node: shared memory and futex, no MPI.
   virtual Verdict agree(const Verdict& mine) = 0;
 
+  /// agree(), which also fails with kNotSame (naming the lowest rank that differs from rank 0) when `fingerprint` is not the same on all ranks.
+  /// A failure in `mine` counts before a difference.  Here: a broadcast and an agree(); an implementation may do it in one step.
+  virtual Verdict agree_same(const Verdict& mine, std::uint64_t fingerprint);
+
   // --- The same agreement off the caller's thread. ------------------------------------------------------------
   /// True when agree() may be called from a thread of ours although the program asked for less than
   /// MPI_THREAD_MULTIPLE (one node: no MPI inside), or MPI is thread-safe anyway.

@@ -49,6 +49,15 @@ def error_codes_cpp(table: dict) -> str:
     return out + "    default: return Code::kOther;\n  }\n}\n\n}  // namespace penstock\n"
 
 
+def error_classes_h(table: dict) -> str:
+    out = BANNER + "#pragma once\n#include <mpi.h>\n\n#include \"base/error_codes.h\"\n\nnamespace penstock::mpi {\n\n"
+    out += "inline int mpi_class_of(Code code) {\n  switch (code) {\n"
+    out += "".join(f"    case Code::{r['name']}: return {r['mpi']};\n" for r in table["error"])
+    out += "  }\n  return MPI_ERR_OTHER;\n}\n\ninline Code code_of_mpi_class(int mpi_class) {\n"
+    out += "".join(f"  if (mpi_class == {r['mpi']}) return Code::{r['name']};\n" for r in table["error"])
+    return out + "  return Code::kOther;\n}\n\n}  // namespace penstock::mpi\n"
+
+
 def counters_h(table: dict) -> str:
     out = BANNER + "#pragma once\n#include <cstddef>\n#include <string_view>\n\nnamespace penstock::trace {\n\n"
     for kind, enum in (("phase", "Phase"), ("counter", "Counter")):

@@ -1,0 +1,337 @@
+// The open file: opening, closing, pointers, views and the calls about the file as a whole.  Data access is in access.cpp.
+#include "file/file.h"
+
+#include <cstring>
+#include <type_traits>
+
+namespace penstock::file {
+
+namespace {
+
+using trace::Phase;
+using trace::PhaseScope;
+
+std::uint64_t mode_bits(const Mode& mode) {
+  std::uint64_t bits = 0;
+  for (bool flag : {mode.read, mode.write, mode.create, mode.exclusive, mode.delete_on_close, mode.unique_open, mode.sequential,
+                    mode.append})
+    bits = bits << 1 | static_cast<std::uint64_t>(flag);
+  return bits;
+}
+
+/// What rank 0 tells the others after it has opened the file.
+struct OpenNotice {
+  comm::Verdict verdict;
+  OpenedFacts facts;
+};
+static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
+
+}  // namespace
+
+comm::Verdict verdict_of(const Status& status, int rank) {
+  if (status.ok()) return {};
+  return {static_cast<std::int32_t>(status.code()), status.system_errno(), rank};
+}
+
+Status status_of(const comm::Verdict& verdict, const Status& mine, int my_rank, const std::string& path) {
+  if (verdict.ok()) return {};
+  if (verdict.rank == my_rank && !mine.ok()) return mine;
+  const auto code = static_cast<Code>(verdict.code);
+  std::string sentence = path + ": rank " + std::to_string(verdict.rank) + " failed";
+  if (code == Code::kNotSame) sentence = path + ": rank " + std::to_string(verdict.rank) + " passed another value than rank 0";
+  return Status::failure(code, verdict.system_errno, sentence + ": " + std::string(text(code)));
+}
+
+Status check_mode(const Mode& mode) {
+  if (!mode.read && !mode.write)
+    return Status::failure(Code::kMode, "access mode: exactly one of RDONLY, WRONLY and RDWR must be given");
+  if ((mode.create || mode.exclusive) && !mode.write)
+    return Status::failure(Code::kMode, "access mode: CREATE and EXCL cannot be used with RDONLY; open with RDWR or WRONLY to create");
+  if (mode.sequential && mode.read && mode.write)
+    return Status::failure(Code::kMode, "access mode: SEQUENTIAL cannot be used with RDWR; choose RDONLY or WRONLY");
+  return {};
+}
+
+File::File(std::unique_ptr<comm::Comm> comm, store::Store& store, std::string path, const Mode& mode, const hints::Hints& hints,
+           trace::FileTrace* trace)
+    : comm_(std::move(comm)),
+      store_(store),
+      path_(std::move(path)),
+      mode_(mode),
+      hints_(hints),
+      trace_(trace),
+      view_(std::make_shared<const View>()) {}
+
+File::~File() = default;
+
+Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store::Store& store, const std::string& path,
+                                         const Mode& mode, const hints::Hints& hints, trace::FileTrace* trace, Status local) {
+  std::unique_ptr<File> file(new File(std::move(comm), store, path, mode, hints, trace));
+  comm::Comm& group = *file->comm_;
+  const int rank = group.topology().rank;
+  trace::OpTrace op(trace, Phase::kOpen);
+
+  // Nothing is created before all ranks agree on what they want.
+  if (local.ok()) local = check_mode(mode);
+  {
+    PhaseScope waiting(op, Phase::kWait);
+    const comm::Verdict verdict = group.agree_same(verdict_of(local, rank), mode_bits(mode));
+    PENSTOCK_TRY(status_of(verdict, local, rank, path));
+  }
+
+  OpenNotice notice;
+  if (rank == 0) {
+    local = file->open_here(mode.create);
+    if (local.ok()) {
+      const Result<Offset> size = file->store_file_->size();
+      if (size.ok()) file->facts_.size_bytes = *size;
+      if (!size.ok()) local = size.status();
+    }
+    notice.verdict = verdict_of(local, rank);
+    notice.facts = file->facts_;
+  }
+  if (group.topology().size > 1) {
+    PhaseScope waiting(op, Phase::kWait);
+    PENSTOCK_TRY(group.broadcast(&notice, sizeof notice, 0));
+  }
+  PENSTOCK_TRY(status_of(notice.verdict, local, rank, path));
+  file->facts_ = notice.facts;
+
+  if (mode.append) {
+    // The initial view is of bytes, so the end of the file in etypes is its size.
+    file->individual_ = file->facts_.size_bytes;
+    if (rank == 0) group.store(file->shared_word(), file->facts_.size_bytes);
+    PhaseScope waiting(op, Phase::kWait);
+    const comm::Verdict verdict = group.agree({});
+    PENSTOCK_TRY(status_of(verdict, {}, rank, path));
+  }
+  return file;
+}
+
+Status File::open_here(bool create) {
+  store::OpenOptions options;
+  options.read = true;  // also for write-only files: mapping and sieving read what they rewrite
+  options.write = mode_.write;
+  options.create = create;
+  options.exclusive = create && mode_.exclusive;
+  options.permissions = hints_.permissions;
+  options.no_access_time = hints_.no_atime != hints::Switch::kDisable;
+  Result<std::unique_ptr<store::File>> opened = store_.open(path_, options);
+  if (!opened.ok() && opened.status().code() == Code::kAccess && !mode_.read) {
+    options.read = false;
+    opened = store_.open(path_, options);
+  }
+  if (!opened.ok()) return opened.status();
+  store_file_ = std::move(*opened);
+  const store::Traits& traits = store_file_->traits();
+  std::strncpy(facts_.file_system, traits.file_system.c_str(), sizeof facts_.file_system - 1);
+  facts_.node_local = traits.node_local;
+  facts_.coherent_between_nodes = traits.coherent_between_nodes;
+  facts_.stripe_bytes = traits.stripe_bytes;
+  facts_.stripe_count = traits.stripe_count;
+  opened_.store(store_file_.get(), std::memory_order_release);
+  return {};
+}
+
+Status File::open_store() {
+  if (opened_.load(std::memory_order_acquire) != nullptr) return {};
+  std::lock_guard lock(open_mutex_);
+  if (opened_.load(std::memory_order_relaxed) != nullptr) return {};
+  return open_here(/*create=*/false);
+}
+
+void File::drain_collectives() {
+  std::unique_lock lock(pending_mutex_);
+  pending_changed_.wait(lock, [this] { return pending_collectives_ == 0; });
+}
+
+Status File::agree(const Status& mine, trace::OpTrace& trace) {
+  PhaseScope waiting(trace, Phase::kWait);
+  drain_collectives();
+  return agree_in_order(mine);
+}
+
+Status File::agree_same(const Status& mine, std::uint64_t fingerprint, trace::OpTrace& trace) {
+  PhaseScope waiting(trace, Phase::kWait);
+  drain_collectives();
+  const int rank = comm_->topology().rank;
+  return status_of(comm_->agree_same(verdict_of(mine, rank), fingerprint), mine, rank, path_);
+}
+
+Status File::agree_in_order(const Status& mine) {
+  const int rank = comm_->topology().rank;
+  return status_of(comm_->agree(verdict_of(mine, rank)), mine, rank, path_);
+}
+
+Status File::close(trace::OpTrace& trace) {
+  {
+    PhaseScope waiting(trace, Phase::kWait);
+    std::unique_lock lock(pending_mutex_);
+    pending_changed_.wait(lock, [this] { return pending_count_ == 0; });
+  }
+  collective_worker_.reset();
+  Status status;
+  if (store_file_ != nullptr) {
+    PhaseScope closing(trace, Phase::kOpen);
+    opened_.store(nullptr, std::memory_order_release);
+    status = store_file_->close();
+    store_file_.reset();
+  }
+  status = agree(status, trace);
+  if (mode_.delete_on_close) {
+    // After the agreement nobody has the file open, so nobody can bring it back.
+    Status removed;
+    if (comm_->topology().rank == 0) {
+      PhaseScope closing(trace, Phase::kOpen);
+      removed = store_.remove(path_);
+      if (removed.code() == Code::kNoSuchFile) removed = {};  // somebody else took it away: it is gone as asked
+    }
+    removed = agree(removed, trace);
+    if (status.ok()) status = removed;
+  }
+  closed_ = true;
+  return status;
+}
+
+Status File::set_view(const View& view, std::uint64_t fingerprint, trace::OpTrace& trace, Status local) {
+  const int rank = comm_->topology().rank;
+  // The two words take turns: the one that the new view will use was last touched two views ago, and every rank has agreed on a view
+  // since.  So rank 0 may clear it before the agreement, and nobody can use it until the agreement is over.
+  if (rank == 0) comm_->store(static_cast<int>((view_number_ + 1) & 1), 0);
+  PENSTOCK_TRY(agree_same(local, fingerprint, trace));
+  view_ = std::make_shared<const View>(view);
+  ++view_number_;
+  individual_.store(0, std::memory_order_relaxed);
+  return {};
+}
+
+Result<Offset> File::byte_offset(Offset offset_etypes) const {
+  const View& view = *view_;
+  Offset position = 0;
+  if (offset_etypes < 0 || !checked_multiply(offset_etypes, view.etype_size, position))
+    return Status::failure(Code::kArgument, path_ + ": offset " + std::to_string(offset_etypes) + " etypes is not a place in the view");
+  if (view.contiguous) return view.contiguous_start + position;
+  return access::offset_of(view.filetype, position);
+}
+
+Result<Offset> File::end_in_etypes() {
+  const Result<Offset> bytes = size();
+  if (!bytes.ok()) return bytes.status();
+  const View& view = *view_;
+  if (view.filetype_size == 0) return Offset{0};
+  const Offset data = view.contiguous ? *bytes - view.contiguous_start : access::position_of(view.filetype, *bytes);
+  if (data <= 0) return Offset{0};
+  return (data + view.etype_size - 1) / view.etype_size;
+}
+
+Status File::seek(Offset offset_etypes, Whence whence) {
+  if (mode_.sequential)
+    return Status::failure(Code::kUnsupported, path_ + ": seek: the file was opened with SEQUENTIAL; only shared-pointer access is allowed");
+  Offset base = 0;
+  if (whence == Whence::kCurrent) base = individual_.load(std::memory_order_relaxed);
+  if (whence == Whence::kEnd) {
+    const Result<Offset> end = end_in_etypes();
+    if (!end.ok()) return end.status();
+    base = *end;
+  }
+  Offset target = 0;
+  if (!checked_add(base, offset_etypes, target) || target < 0)
+    return Status::failure(Code::kArgument, path_ + ": seek to etype " + std::to_string(base) + " + " + std::to_string(offset_etypes) +
+                                                ": a position before the start of the view");
+  individual_.store(target, std::memory_order_relaxed);
+  return {};
+}
+
+Status File::seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& trace, Status local) {
+  if (local.ok() && mode_.sequential)
+    local = Status::failure(Code::kUnsupported, path_ + ": seek_shared: the file was opened with SEQUENTIAL");
+  // Every rank has finished what it did with the pointer before rank 0 moves it, and nobody goes on before it has moved.
+  const int rank = comm_->topology().rank;
+  const std::uint64_t fingerprint = static_cast<std::uint64_t>(offset_etypes) * 4 + static_cast<std::uint64_t>(whence);
+  PENSTOCK_TRY(agree_same(local, fingerprint, trace));
+  if (rank == 0) {
+    Offset base = 0;
+    if (whence == Whence::kCurrent) base = comm_->load(shared_word());
+    if (whence == Whence::kEnd) {
+      const Result<Offset> end = end_in_etypes();
+      if (end.ok()) base = *end;
+      if (!end.ok()) local = end.status();
+    }
+    Offset target = 0;
+    if (local.ok() && (!checked_add(base, offset_etypes, target) || target < 0))
+      local = Status::failure(Code::kArgument, path_ + ": seek_shared to etype " + std::to_string(base) + " + " +
+                                                   std::to_string(offset_etypes) + ": a position before the start of the view");
+    if (local.ok()) comm_->store(shared_word(), target);
+  }
+  return agree(local, trace);
+}
+
+Result<Offset> File::shared_position_etypes() {
+  if (mode_.sequential)
+    return Status::failure(Code::kUnsupported, path_ + ": get_position_shared: the file was opened with SEQUENTIAL");
+  return comm_->load(shared_word());
+}
+
+Result<Offset> File::size() {
+  PENSTOCK_TRY(open_store());
+  return opened_.load(std::memory_order_acquire)->size();
+}
+
+Status File::set_size(Offset size_bytes, trace::OpTrace& trace, Status local) {
+  if (local.ok() && size_bytes < 0)
+    local = Status::failure(Code::kArgument, path_ + ": set_size: " + std::to_string(size_bytes) + " bytes; a size cannot be negative");
+  if (local.ok() && !mode_.write)
+    local = Status::failure(Code::kReadOnly, path_ + ": set_size: the file was opened with RDONLY; open it with RDWR or WRONLY");
+  PENSTOCK_TRY(agree_same(local, static_cast<std::uint64_t>(size_bytes), trace));
+  if (comm_->topology().rank == 0) {
+    PhaseScope resizing(trace, Phase::kWrite);
+    local = open_store();
+    if (local.ok()) local = store_file_->resize(size_bytes);
+  }
+  return agree(local, trace);
+}
+
+Status File::preallocate(Offset size_bytes, trace::OpTrace& trace, Status local) {
+  if (local.ok() && size_bytes < 0)
+    local = Status::failure(Code::kArgument, path_ + ": preallocate: " + std::to_string(size_bytes) + " bytes; a size cannot be negative");
+  if (local.ok() && !mode_.write)
+    local = Status::failure(Code::kReadOnly, path_ + ": preallocate: the file was opened with RDONLY; open it with RDWR or WRONLY");
+  PENSTOCK_TRY(agree_same(local, static_cast<std::uint64_t>(size_bytes), trace));
+  if (comm_->topology().rank == 0) {
+    PhaseScope resizing(trace, Phase::kWrite);
+    local = open_store();
+    if (local.ok()) local = store_file_->preallocate(size_bytes);
+  }
+  return agree(local, trace);
+}
+
+Status File::sync(trace::OpTrace& trace, Status local) {
+  // One rank of each node makes durable what all ranks of the node wrote: they share its page cache.  Everybody's writes are in the
+  // cache when the first agreement is over.
+  PENSTOCK_TRY(agree(local, trace));
+  if (mode_.write && comm_->topology().rank_in_node == 0) {
+    PhaseScope syncing(trace, Phase::kSync);
+    local = open_store();
+    if (local.ok()) local = store_file_->sync();
+  }
+  return agree(local, trace);
+}
+
+Status File::set_atomicity(bool atomic, trace::OpTrace& trace, Status local) {
+  {
+    PhaseScope waiting(trace, Phase::kWait);
+    std::unique_lock lock(pending_mutex_);
+    pending_changed_.wait(lock, [this] { return pending_count_ == 0; });
+  }
+  PENSTOCK_TRY(agree_same(local, atomic ? 1 : 0, trace));
+  atomic_.store(atomic, std::memory_order_relaxed);
+  return {};
+}
+
+Status File::set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local) {
+  PhaseScope planning(trace, Phase::kPlan);
+  if (local.ok()) hints_ = hints;
+  return local;
+}
+
+}  // namespace penstock::file

@@ -1,0 +1,211 @@
+// The open file: views, pointers, atomicity, and the carrying out of accesses on comm + store.  Knows nothing of MPI: data
+// arrives as tilings and bytes, failures leave as Status.  (MPI 4.1 chapter 14 is the contract all the same.)
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "access/layout.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "file/sieve_lock.h"
+#include "file/worker.h"
+#include "hints/hints.h"
+#include "plan/choose.h"
+#include "store/store.h"
+#include "trace/trace.h"
+
+namespace penstock::file {
+
+/// The access mode, checked by check_mode().
+struct Mode {
+  bool read = false;
+  bool write = false;
+  bool create = false;
+  bool exclusive = false;
+  bool delete_on_close = false;
+  bool unique_open = false;
+  bool sequential = false;
+  bool append = false;
+  bool operator==(const Mode&) const = default;
+};
+
+/// The combinations that MPI 4.1 section 14.2.1 forbids fail with kMode.
+Status check_mode(const Mode& mode);
+
+/// What of the file is visible to one rank (MPI 4.1 section 14.3).  Sizes are in the file's data representation.
+struct View {
+  access::Tiling filetype = access::bytes_at(0);  ///< displacement included
+  Offset filetype_size = 1;                       ///< data bytes in one copy of the filetype
+  Offset etype_size = 1;
+  bool contiguous = true;
+  Offset contiguous_start = 0;  ///< offset of data position 0 when contiguous
+  bool writable = true;         ///< does not overlap itself
+};
+
+enum class Pointer : std::uint8_t { kExplicit, kIndividual, kShared, kOrdered };
+
+/// One data access of one rank.
+struct Request {
+  bool write = false;
+  bool collective = false;
+  Pointer pointer = Pointer::kExplicit;
+  Offset offset_etypes = 0;  ///< kExplicit only
+  access::Tiling memory = access::bytes_at(0);
+  bool memory_contiguous = true;
+  std::byte* buffer = nullptr;
+  Offset bytes = 0;  ///< of data; a multiple of the view's etype size
+};
+
+/// What came of it.  `bytes` is exact also where status failed for a rank other than this one.
+struct Outcome {
+  Status status;
+  Offset bytes = 0;
+};
+
+/// An access that was started and not waited for.  Shared by the program's thread and the worker.
+class Pending {
+ public:
+  /// Blocks until done.
+  void wait();
+  [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
+  /// Requires done().
+  [[nodiscard]] const Outcome& outcome() const { return outcome_; }
+
+ private:
+  friend class File;
+  void finish(Outcome outcome);
+  std::atomic<bool> done_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Outcome outcome_;
+  std::function<Outcome(Outcome)> transform_;  ///< run by whoever finishes, before done
+  std::function<void()> notify_;               ///< run after done
+};
+
+enum class Whence : std::uint8_t { kSet, kCurrent, kEnd };
+
+/// Facts about the file that rank 0 found when it opened it and told the others, so that they need not open it to know.
+struct OpenedFacts {
+  char file_system[32] = {};
+  bool node_local = false;
+  bool coherent_between_nodes = false;
+  Offset stripe_bytes = 0;
+  int stripe_count = 1;
+  Offset size_bytes = 0;
+};
+
+/// Failures as they travel between ranks.  status_of: this rank's own Status when the verdict is its own, else a sentence that names the rank.
+comm::Verdict verdict_of(const Status& status, int rank);
+Status status_of(const comm::Verdict& verdict, const Status& mine, int my_rank, const std::string& path);
+
+class File {
+ public:
+  /// Collective.  Rank 0 creates and looks up; the others open the file when they first need it.
+  /// Takes ownership of `comm` (destroyed by close()).  `store` must outlive the file.  `local`: a failure that this rank met already;
+  /// then the open fails on all ranks.
+  /// Fails on all ranks alike with kMode, kNotSame (modes differ), kNoSuchFile, kFileExists, kAccess ...
+  static Result<std::unique_ptr<File>> open(std::unique_ptr<comm::Comm> comm, store::Store& store, const std::string& path,
+                                            const Mode& mode, const hints::Hints& hints, trace::FileTrace* trace, Status local);
+  ~File();
+
+  /// Collective.  Waits for what is pending.  The file is closed whatever is returned.
+  Status close(trace::OpTrace& trace);
+
+  // --- Data access.  Collective when request.collective. ----------------------------------------------------
+  /// `local`: an argument error found before; a collective call still joins the agreement with it.
+  Outcome access(const Request& request, trace::OpTrace& trace, Status local = {});
+
+  /// Starts the access and returns; the buffer is borrowed until done.  `transform` (may be empty) is applied to the outcome by the thread that
+  /// finishes, before done() turns true; `notify` (may be empty) runs after.  Local, also for collective requests (MPI 4.1 section 14.4.5).
+  std::shared_ptr<Pending> start(const Request& request, Status local, std::function<Outcome(Outcome)> transform,
+                                 std::function<void()> notify);
+
+  // --- Views and pointers. ---------------------------------------------------------------------------------------
+  /// Collective.  `fingerprint` must be equal on all ranks (etype extent and data representation).  Both pointers return to 0.
+  Status set_view(const View& view, std::uint64_t fingerprint, trace::OpTrace& trace, Status local);
+  [[nodiscard]] const View& view() const { return *view_; }
+
+  Status seek(Offset offset_etypes, Whence whence);
+  [[nodiscard]] Offset position_etypes() const { return individual_.load(std::memory_order_relaxed); }
+  /// Collective.
+  Status seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& trace, Status local);
+  Result<Offset> shared_position_etypes();
+  /// Where the shared pointer stands, in bytes of the file: MPI_DISPLACEMENT_CURRENT.
+  Result<Offset> shared_byte_offset() { return byte_offset(comm_->load(shared_word())); }
+  /// Absolute offset in bytes of a position in the view (MPI_File_get_byte_offset).
+  Result<Offset> byte_offset(Offset offset_etypes) const;
+
+  // --- The file as a whole. ---------------------------------------------------------------------------------------
+  Result<Offset> size();
+  Status set_size(Offset size_bytes, trace::OpTrace& trace, Status local);     ///< collective
+  Status preallocate(Offset size_bytes, trace::OpTrace& trace, Status local);  ///< collective
+  /// Collective.  `local`: a failure that this rank has to tell, from a non-blocking write that went before.
+  Status sync(trace::OpTrace& trace, Status local);
+  Status set_atomicity(bool atomic, trace::OpTrace& trace, Status local);      ///< collective
+  [[nodiscard]] bool atomic() const { return atomic_.load(std::memory_order_relaxed); }
+
+  [[nodiscard]] const hints::Hints& hints() const { return hints_; }
+  /// Collective.
+  Status set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local);
+  [[nodiscard]] const OpenedFacts& facts() const { return facts_; }
+  [[nodiscard]] const Mode& mode() const { return mode_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] comm::Comm& comm() { return *comm_; }
+  [[nodiscard]] trace::FileTrace* trace() const { return trace_; }
+
+ private:
+  File(std::unique_ptr<comm::Comm> comm, store::Store& store, std::string path, const Mode& mode, const hints::Hints& hints,
+       trace::FileTrace* trace);
+
+  Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
+  Status open_here(bool create);
+  Status check_request(const Request& request) const;
+  Result<Offset> claim_position(const Request& request);         ///< in bytes of data; advances the pointer it used
+  Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
+  void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
+  Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
+  Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
+  /// The three ways to agree, all collective.  Collective calls of one file agree in the order in which the program made them: the first two wait
+  /// for those in the background; agree_in_order() is for those, which are in order already.
+  Status agree(const Status& mine, trace::OpTrace& trace);
+  Status agree_same(const Status& mine, std::uint64_t fingerprint, trace::OpTrace& trace);
+  Status agree_in_order(const Status& mine);
+  void drain_collectives();
+  Result<Offset> end_in_etypes();
+  int shared_word() const { return static_cast<int>(view_number_ & 1); }
+  Result<bool> may_sieve_writes(store::File& store_file, bool& lock_ranges);
+  void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
+                   const std::shared_ptr<Pending>& pending);
+
+  std::unique_ptr<comm::Comm> comm_;
+  store::Store& store_;
+  std::string path_;
+  Mode mode_;
+  hints::Hints hints_;
+  trace::FileTrace* trace_;
+  OpenedFacts facts_;
+
+  std::shared_ptr<const View> view_;
+  std::uint64_t view_number_ = 0;
+  std::atomic<Offset> individual_{0};
+  std::atomic<bool> atomic_{false};
+
+  std::mutex open_mutex_;
+  std::atomic<store::File*> opened_{nullptr};
+  std::unique_ptr<store::File> store_file_;
+  SieveLock sieve_lock_;
+
+  std::mutex pending_mutex_;
+  std::condition_variable pending_changed_;
+  int pending_count_ = 0;
+  int pending_collectives_ = 0;
+  std::unique_ptr<Worker> collective_worker_;
+  bool closed_ = false;
+};
+
+}  // namespace penstock::file

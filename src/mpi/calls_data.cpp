@@ -1,0 +1,323 @@
+// Data access: from MPI's arguments to a file::Request.  One body per kind of call; the entry points differ in four facts only.
+#include <cstring>
+#include <utility>
+
+#include "mpi/calls.h"
+#include "mpi/datarep.h"
+#include "mpi/datatype.h"
+#include "mpi/errors.h"
+#include "mpi/handles.h"
+#include "mpi/requests.h"
+
+namespace penstock::mpi {
+
+namespace {
+
+using file::Outcome;
+using file::Pointer;
+using trace::OpTrace;
+using trace::Phase;
+using trace::PhaseScope;
+
+/// The arguments of one data access call.
+struct Call {
+  MPI_File fh;
+  bool write;
+  bool collective;
+  Pointer pointer;
+  MPI_Offset offset;
+  void* buffer;
+  MPI_Count count;
+  MPI_Datatype datatype;
+};
+
+/// Bytes in the file's representation that stand for the program's buffer, where the two differ.
+struct Converted {
+  std::unique_ptr<std::byte[]> bytes;
+  const DataRepresentation* representation = nullptr;
+};
+
+Status check_arguments(const Call& call) {
+  if (call.count < 0) return Status::failure(Code::kCount, "count " + std::to_string(call.count) + " is negative");
+  if (call.datatype == MPI_DATATYPE_NULL) return Status::failure(Code::kType, "the datatype is MPI_DATATYPE_NULL");
+  return {};
+}
+
+/// MPI_BOTTOM is a null pointer too: with a datatype of absolute addresses it is right.  Nothing is ever mapped in the first page.
+bool no_buffer(const void* buffer, const Decoded& decoded) {
+  return buffer == nullptr && decoded.first_byte > -4096 && decoded.first_byte < 4096;
+}
+
+/// The request for a call, in the file's bytes.  `converted` gets what has to live until the access is over.
+Status make_request(const OpenFile& open, const Call& call, file::Request& request, Converted& converted, OpTrace& trace) {
+  request.write = call.write;
+  request.collective = call.collective;
+  request.pointer = call.pointer;
+  request.offset_etypes = call.offset;
+  PENSTOCK_TRY(check_arguments(call));
+  const Result<const Decoded*> found = decode(call.datatype);
+  if (!found.ok()) return found.status();
+  const Decoded& decoded = **found;
+  Offset bytes = 0;
+  if (!checked_multiply(call.count, decoded.size, bytes))
+    return Status::failure(Code::kCount, std::to_string(call.count) + " items of " + std::to_string(decoded.size) +
+                                             " bytes are more than a file can hold");
+  request.bytes = bytes;
+  if (bytes == 0) return {};
+  if (no_buffer(call.buffer, decoded))
+    return Status::failure(Code::kBuffer, "the buffer is null, but the count is " + std::to_string(call.count) + "; pass a buffer or count 0");
+
+  if (open.representation->resizes()) {
+    PhaseScope converting(trace, Phase::kConvert);
+    const Result<access::Type> in_file = decode_in(call.datatype, *open.representation);
+    if (!in_file.ok()) return in_file.status();
+    if (!checked_multiply(call.count, in_file->size(), bytes))
+      return Status::failure(Code::kCount, std::to_string(call.count) + " items are more than a file can hold");
+    request.bytes = bytes;
+    if (open.representation->converts(call.write) || open.representation->kind == DataRepresentation::Kind::kExternal32) {
+      converted.bytes.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
+      if (converted.bytes == nullptr)
+        return Status::failure(Code::kNoMemory, std::to_string(bytes) + " bytes to convert the data in: " +
+                                                    "access less at once, or use the data representation native");
+      converted.representation = open.representation;
+      if (call.write)
+        PENSTOCK_TRY(convert_to_file(*open.representation, call.buffer, call.datatype, call.count, converted.bytes.get(), bytes));
+      request.buffer = converted.bytes.get();
+      return {};
+    }
+  }
+  request.buffer = static_cast<std::byte*>(call.buffer);
+  request.memory_contiguous = decoded.dense || (decoded.one_piece && call.count == 1);
+  if (request.memory_contiguous)
+    request.buffer += decoded.first_byte;
+  else
+    request.memory = decoded.tiling;
+  return {};
+}
+
+/// After the access: what was read goes to the program's buffer, and bytes of the file become bytes of memory.
+Outcome finish_access(Outcome outcome, const Converted& converted, bool write, void* buffer, MPI_Datatype datatype, MPI_Count count,
+                      Offset file_bytes, Offset memory_bytes) {
+  if (!write && converted.representation != nullptr && outcome.bytes > 0) {
+    Status read = convert_from_file(*converted.representation, buffer, datatype, count, converted.bytes.get(), outcome.bytes);
+    if (!read.ok()) return {outcome.status.ok() ? read : outcome.status, 0};
+  }
+  // Whole items are exact; a cut item counts with the share of its bytes that came.
+  if (file_bytes != memory_bytes && file_bytes > 0) {
+    const Offset item_in_file = file_bytes / count;
+    const Offset item_in_memory = memory_bytes / count;
+    const Offset rest = outcome.bytes % item_in_file;
+    outcome.bytes = outcome.bytes / item_in_file * item_in_memory + (rest * item_in_memory) / item_in_file;
+  }
+  return outcome;
+}
+
+Offset memory_bytes_of(const Call& call) {
+  const Result<const Decoded*> decoded = decode(call.datatype);
+  return decoded.ok() ? call.count * (*decoded)->size : 0;
+}
+
+int report_failure(MPI_File fh, const Status& status, OpTrace& trace) {
+  trace.count(trace::Counter::kErrors);
+  return raise(fh, status);
+}
+
+int blocking(const Call& call, MPI_Status* status) {
+  OpenFile* open = find_open(call.fh);
+  if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, call.write ? "write" : "read"));
+  OpTrace trace(open->trace.get(), Phase::kPlan);
+  file::Request request;
+  Converted converted;
+  const Status local = make_request(*open, call, request, converted, trace).with_context(open->file->path());
+  if (!local.ok() && !call.collective) return report_failure(call.fh, local, trace);
+  Outcome outcome = open->file->access(request, trace, local);
+  if (open->representation->resizes()) {
+    PhaseScope converting(trace, Phase::kConvert);
+    outcome = finish_access(std::move(outcome), converted, call.write, call.buffer, call.datatype, call.count, request.bytes,
+                            memory_bytes_of(call));
+  }
+  set_status(status, outcome.bytes);
+  if (!outcome.status.ok()) {
+    trace.count(trace::Counter::kErrors);
+    return raise(call.fh, outcome.status);
+  }
+  return MPI_SUCCESS;
+}
+
+/// The part that non-blocking and split calls share: a request and what to do when it is over.
+std::function<Outcome(Outcome)> finisher(const Call& call, const file::Request& request, std::shared_ptr<Converted> converted) {
+  if (converted->representation == nullptr) return {};
+  return [=](Outcome outcome) {
+    return finish_access(std::move(outcome), *converted, call.write, call.buffer, call.datatype, call.count, request.bytes,
+                         memory_bytes_of(call));
+  };
+}
+
+int nonblocking(const Call& call, MPI_Request* mpi_request) {
+  const std::shared_ptr<OpenFile> open = share_open(call.fh);
+  if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, call.write ? "iwrite" : "iread"));
+  OpTrace trace(open->trace.get(), Phase::kPlan);
+  file::Request request;
+  auto converted = std::make_shared<Converted>();
+  Status local = make_request(*open, call, request, *converted, trace).with_context(open->file->path());
+  // What is wrong with the arguments of an independent call is told at once; a collective one has to take part, and tells it at completion.
+  if (!local.ok() && !call.collective) return report_failure(call.fh, local, trace);
+  Status started = start_request(open, call.fh, request, std::move(local), finisher(call, request, converted), mpi_request);
+  if (!started.ok()) return report_failure(call.fh, started, trace);
+  return MPI_SUCCESS;
+}
+
+int split_begin(const Call& call, Split::Kind kind) {
+  OpenFile* open = find_open(call.fh);
+  if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, "a split collective"));
+  OpTrace trace(open->trace.get(), Phase::kPlan);
+  file::Request request;
+  auto converted = std::make_shared<Converted>();
+  Status local = make_request(*open, call, request, *converted, trace).with_context(open->file->path());
+  std::unique_lock lock(open->mutex);
+  if (open->split.kind != Split::Kind::kNone) {
+    lock.unlock();
+    return report_failure(call.fh,
+                          Status::failure(Code::kRequest, open->file->path() + ": a split collective is active on this file already; end it first"),
+                          trace);
+  }
+  open->split.kind = kind;
+  open->split.buffer = call.buffer;
+  open->split.pending = open->file->start(request, std::move(local), finisher(call, request, converted), {});
+  return MPI_SUCCESS;
+}
+
+int split_end(MPI_File fh, const void* buffer, MPI_Status* status, Split::Kind kind) {
+  OpenFile* open = find_open(fh);
+  if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(fh, "the end of a split collective"));
+  OpTrace trace(open->trace.get(), Phase::kWait);
+  std::unique_lock lock(open->mutex);
+  if (open->split.kind != kind) {
+    const char* sentence = open->split.kind == Split::Kind::kNone ? ": no split collective is active on this file; begin one first"
+                                                                  : ": the split collective that is active on this file is of another kind";
+    lock.unlock();
+    return report_failure(fh, Status::failure(Code::kRequest, open->file->path() + sentence), trace);
+  }
+  const Split split = std::exchange(open->split, Split{});
+  lock.unlock();
+  split.pending->wait();
+  const Outcome& outcome = split.pending->outcome();
+  set_status(status, outcome.bytes);
+  if (!outcome.status.ok()) {
+    trace.count(trace::Counter::kErrors);
+    return raise(fh, outcome.status);
+  }
+  return MPI_SUCCESS;
+}
+
+constexpr bool kRead = false;
+constexpr bool kWrite = true;
+constexpr bool kAlone = false;
+constexpr bool kTogether = true;
+
+void* writable(const void* buffer) { return const_cast<void*>(buffer); }
+
+}  // namespace
+
+namespace calls {
+
+int read_at(MPI_File fh, MPI_Offset offset, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kRead, kAlone, Pointer::kExplicit, offset, buffer, count, datatype}, status);
+}
+int write_at(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kWrite, kAlone, Pointer::kExplicit, offset, writable(buffer), count, datatype}, status);
+}
+int read_at_all(MPI_File fh, MPI_Offset offset, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kRead, kTogether, Pointer::kExplicit, offset, buffer, count, datatype}, status);
+}
+int write_at_all(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kWrite, kTogether, Pointer::kExplicit, offset, writable(buffer), count, datatype}, status);
+}
+int read(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kRead, kAlone, Pointer::kIndividual, 0, buffer, count, datatype}, status);
+}
+int write(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kWrite, kAlone, Pointer::kIndividual, 0, writable(buffer), count, datatype}, status);
+}
+int read_all(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kRead, kTogether, Pointer::kIndividual, 0, buffer, count, datatype}, status);
+}
+int write_all(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kWrite, kTogether, Pointer::kIndividual, 0, writable(buffer), count, datatype}, status);
+}
+int read_shared(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kRead, kAlone, Pointer::kShared, 0, buffer, count, datatype}, status);
+}
+int write_shared(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kWrite, kAlone, Pointer::kShared, 0, writable(buffer), count, datatype}, status);
+}
+int read_ordered(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kRead, kTogether, Pointer::kOrdered, 0, buffer, count, datatype}, status);
+}
+int write_ordered(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
+  return blocking({fh, kWrite, kTogether, Pointer::kOrdered, 0, writable(buffer), count, datatype}, status);
+}
+
+int iread_at(MPI_File fh, MPI_Offset offset, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kRead, kAlone, Pointer::kExplicit, offset, buffer, count, datatype}, request);
+}
+int iwrite_at(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kWrite, kAlone, Pointer::kExplicit, offset, writable(buffer), count, datatype}, request);
+}
+int iread_at_all(MPI_File fh, MPI_Offset offset, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kRead, kTogether, Pointer::kExplicit, offset, buffer, count, datatype}, request);
+}
+int iwrite_at_all(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kWrite, kTogether, Pointer::kExplicit, offset, writable(buffer), count, datatype}, request);
+}
+int iread(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kRead, kAlone, Pointer::kIndividual, 0, buffer, count, datatype}, request);
+}
+int iwrite(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kWrite, kAlone, Pointer::kIndividual, 0, writable(buffer), count, datatype}, request);
+}
+int iread_all(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kRead, kTogether, Pointer::kIndividual, 0, buffer, count, datatype}, request);
+}
+int iwrite_all(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kWrite, kTogether, Pointer::kIndividual, 0, writable(buffer), count, datatype}, request);
+}
+int iread_shared(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kRead, kAlone, Pointer::kShared, 0, buffer, count, datatype}, request);
+}
+int iwrite_shared(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Request* request) {
+  return nonblocking({fh, kWrite, kAlone, Pointer::kShared, 0, writable(buffer), count, datatype}, request);
+}
+
+int read_at_all_begin(MPI_File fh, MPI_Offset offset, void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return split_begin({fh, kRead, kTogether, Pointer::kExplicit, offset, buffer, count, datatype}, Split::Kind::kReadAtAll);
+}
+int read_at_all_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kReadAtAll); }
+int write_at_all_begin(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return split_begin({fh, kWrite, kTogether, Pointer::kExplicit, offset, writable(buffer), count, datatype}, Split::Kind::kWriteAtAll);
+}
+int write_at_all_end(MPI_File fh, const void* buffer, MPI_Status* status) {
+  return split_end(fh, buffer, status, Split::Kind::kWriteAtAll);
+}
+int read_all_begin(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return split_begin({fh, kRead, kTogether, Pointer::kIndividual, 0, buffer, count, datatype}, Split::Kind::kReadAll);
+}
+int read_all_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kReadAll); }
+int write_all_begin(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return split_begin({fh, kWrite, kTogether, Pointer::kIndividual, 0, writable(buffer), count, datatype}, Split::Kind::kWriteAll);
+}
+int write_all_end(MPI_File fh, const void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kWriteAll); }
+int read_ordered_begin(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return split_begin({fh, kRead, kTogether, Pointer::kOrdered, 0, buffer, count, datatype}, Split::Kind::kReadOrdered);
+}
+int read_ordered_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kReadOrdered); }
+int write_ordered_begin(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return split_begin({fh, kWrite, kTogether, Pointer::kOrdered, 0, writable(buffer), count, datatype}, Split::Kind::kWriteOrdered);
+}
+int write_ordered_end(MPI_File fh, const void* buffer, MPI_Status* status) {
+  return split_end(fh, buffer, status, Split::Kind::kWriteOrdered);
+}
+
+}  // namespace calls
+
+}  // namespace penstock::mpi

@@ -1,0 +1,49 @@
+// Data representations (MPI 4.1 section 14.5): native, internal, external32 and those that the program registers.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+
+#include "access/layout.h"
+#include "base/status.h"
+#include "mpi/calls.h"
+
+namespace penstock::mpi {
+
+struct DataRepresentation {
+  enum class Kind { kNative, kExternal32, kUser };
+  std::string name;
+  Kind kind = Kind::kNative;  ///< internal is native: files of the same MPI on the same machine
+  MPI_Datarep_conversion_function* read_small = nullptr;
+  MPI_Datarep_conversion_function* write_small = nullptr;
+  calls::LargeConversionFunction* read_large = nullptr;
+  calls::LargeConversionFunction* write_large = nullptr;
+  MPI_Datarep_extent_function* extent = nullptr;
+  void* extra_state = nullptr;
+
+  /// True when bytes differ between memory and file (in that direction).
+  [[nodiscard]] bool converts(bool write) const;
+  /// True when element sizes may differ between memory and file.
+  [[nodiscard]] bool resizes() const { return kind != Kind::kNative; }
+};
+
+/// The representation called `name`.  Fails with kUnknownDatarep.
+Result<const DataRepresentation*> find_representation(const std::string& name);
+const DataRepresentation& native_representation();
+
+/// Fails with kDuplicateDatarep, or kArgument for an empty or too long name.
+Status register_representation(DataRepresentation representation);
+
+/// Size in the file of one predefined datatype.
+Result<Offset> element_size_in_file(const DataRepresentation& representation, MPI_Datatype named, Offset native_size, access::Element element);
+
+/// Converts `count` items of `datatype` between the program's buffer and the packed file form; `file_bytes` is the size of that form.
+Status convert_to_file(const DataRepresentation& representation, const void* buffer, MPI_Datatype datatype, Offset count, std::byte* file_form,
+                       Offset file_bytes);
+/// Only the first `file_bytes` bytes of the file form are there (the file may have ended).
+Status convert_from_file(const DataRepresentation& representation, void* buffer, MPI_Datatype datatype, Offset count, const std::byte* file_form,
+                         Offset file_bytes);
+
+}  // namespace penstock::mpi

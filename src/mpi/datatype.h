@@ -1,0 +1,38 @@
+// From MPI_Datatype to access: datatypes are decoded once and the result is kept with the datatype.
+#pragma once
+
+#include <mpi.h>
+
+#include "access/layout.h"
+#include "base/status.h"
+
+namespace penstock::mpi {
+
+struct DataRepresentation;
+
+/// A datatype as src/access sees it, with what every call asks of it.
+struct Decoded {
+  access::Type type;
+  access::Tiling tiling;           ///< copies one after another, as in a buffer
+  Offset size = 0;                 ///< bytes of data
+  Offset extent = 0;
+  bool dense = false;              ///< copies follow one another without gap or reordering
+  bool one_piece = false;          ///< one copy is contiguous
+  Offset first_byte = 0;           ///< where one copy's data begins, if dense or one_piece
+};
+
+/// The decoded form of `datatype`, which stays valid while the program holds the datatype.  Local; any thread.  Cost after the first time: a look-up.
+/// Fails with kType for MPI_DATATYPE_NULL and for what MPI does not describe.
+Result<const Decoded*> decode(MPI_Datatype datatype);
+
+/// The datatype in another data representation (MPI 4.1 section 14.5): elements have that representation's sizes, and displacements that
+/// count elements scale with them.  `typed`: keep what the elements are, for converting.  Not kept: made anew at each call.
+Result<access::Type> decode_in(MPI_Datatype datatype, const DataRepresentation& representation);
+
+/// In memory, with what the elements are kept.
+Result<access::Type> decode_typed(MPI_Datatype datatype);
+
+/// True for the datatypes that MPI itself defines.
+bool is_named(MPI_Datatype datatype);
+
+}  // namespace penstock::mpi

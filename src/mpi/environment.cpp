@@ -1,0 +1,101 @@
+// What the environment says.
+#include "mpi/environment.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "mpi/errors.h"
+#include "store/fault/fault_store.h"
+#include "store/posix/posix_store.h"
+
+namespace penstock::mpi {
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Environment read_environment() {
+  Environment result;
+  result.report = variable("PENSTOCK_REPORT");
+  result.log = variable("PENSTOCK_LOG");
+  result.hints = variable("PENSTOCK_HINTS");
+  result.hints_file_name = variable("PENSTOCK_HINTS_FILE");
+  if (result.hints_file_name.empty()) result.hints_file_name = variable("ROMIO_HINTS");
+  if (result.hints_file_name.empty()) result.hints_file_name = "/etc/romio-hints";
+  result.hints_file = text_of(result.hints_file_name);
+  return result;
+}
+
+/// "...:rank=R" at the end of a fault's description limits it to one rank of MPI_COMM_WORLD.
+bool fault_is_for(std::string& text, int rank) {
+  const std::size_t at = text.rfind(":rank=");
+  if (at == std::string::npos) return true;
+  const bool mine = std::strtol(text.c_str() + at + 6, nullptr, 10) == rank;
+  text.resize(at);
+  return mine;
+}
+
+store::Store& make_store() {
+  static auto* const posix = new store::PosixStore;
+  std::string fault = variable("PENSTOCK_FAULT");
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (fault.empty() || !fault_is_for(fault, rank)) return *posix;
+  Result<store::FaultPlan> plan = store::parse_fault(fault);
+  if (!plan.ok()) {
+    log_line("PENSTOCK_FAULT: " + std::string(plan.status().text()));
+    return *posix;
+  }
+  static auto* const faulty = new store::FaultStore(*posix, *plan);
+  return *faulty;
+}
+
+}  // namespace
+
+const Environment& environment() {
+  static const auto* const value = new Environment(read_environment());
+  return *value;
+}
+
+std::vector<hints::Given> hints_from_environment(const std::string& file_name, std::vector<std::string>& complaints) {
+  const Environment& env = environment();
+  std::vector<hints::Given> given = hints::from_hints_file(env.hints_file, env.hints_file_name, complaints);
+  Result<std::vector<hints::Given>> from_variable = hints::from_environment_text(env.hints, file_name);
+  if (from_variable.ok())
+    given.insert(given.end(), from_variable->begin(), from_variable->end());
+  else
+    complaints.push_back("PENSTOCK_HINTS: " + std::string(from_variable.status().text()));
+  return given;
+}
+
+store::Store& file_store() {
+  static store::Store& store = make_store();
+  return store;
+}
+
+void log_line(const std::string& text) {
+  const std::string& path = environment().log;
+  if (path.empty()) return;
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) return;
+  const std::string line = text + "\n";
+  // One write, so that lines of many ranks do not mix; there is nobody to tell when it fails.
+  [[maybe_unused]] const ssize_t written = ::write(descriptor, line.data(), line.size());
+  ::close(descriptor);
+}
+
+}  // namespace penstock::mpi

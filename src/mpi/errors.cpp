@@ -1,0 +1,288 @@
+// Error codes and error handlers.
+#include "mpi/errors.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "mpi/error_classes.h"  // generated from table/errors.toml
+#include "mpi/handles.h"
+#include "mpi/real.h"
+
+namespace penstock::mpi {
+
+namespace {
+
+// The native library's file functions, needed for error handlers alone: a file error handler cannot be made, kept or run without them.
+constinit const RealFunction<int(MPI_File_errhandler_function*, MPI_Errhandler*)> native_create_errhandler("PMPI_File_create_errhandler");
+constinit const RealFunction<int(MPI_Comm, const char*, int, MPI_Info, MPI_File*)> native_open("PMPI_File_open");
+constinit const RealFunction<int(MPI_File*)> native_close("PMPI_File_close");
+constinit const RealFunction<int(MPI_File, MPI_Errhandler)> native_set_errhandler("PMPI_File_set_errhandler");
+constinit const RealFunction<int(MPI_File, MPI_Errhandler*)> native_get_errhandler("PMPI_File_get_errhandler");
+constinit const RealFunction<int(MPI_File, int)> native_call_errhandler("PMPI_File_call_errhandler");
+constinit const RealFunction<Fint(MPI_File)> native_c2f("PMPI_File_c2f");
+
+}  // namespace
+
+int error_class(Code code) { return mpi_class_of(code); }
+
+namespace {
+
+/// Sentences are few and repeat; a program that loops on a failing call must not fill MPI's table of codes.
+constexpr std::size_t kSentencesKept = 256;
+
+using CreateCode = int(int, int, const char*, int, int, const char*, const char*, ...);
+
+/// A code that MPI_Error_string answers with `text`, or `wanted_class` where no way works on this library.
+int make_code(int wanted_class, const std::string& text) {
+  int code = wanted_class;
+  if (PMPI_Add_error_code(wanted_class, &code) == MPI_SUCCESS &&
+      PMPI_Add_error_string(code, const_cast<char*>(text.c_str())) == MPI_SUCCESS) {
+    // MPICH 4.0 accepts both and then answers with something else.
+    int seen_class = 0;
+    char seen[MPI_MAX_ERROR_STRING + 1] = {};
+    int length = 0;
+    if (PMPI_Error_class(code, &seen_class) == MPI_SUCCESS && seen_class == wanted_class &&
+        PMPI_Error_string(code, seen, &length) == MPI_SUCCESS && text == seen)
+      return code;
+  }
+  // The way in which MPICH's own file layer makes its codes.
+  if (auto* create = reinterpret_cast<CreateCode*>(real_symbol("MPIR_Err_create_code")); create != nullptr)
+    return create(MPI_SUCCESS, 0, "Penstock", 0, wanted_class, "**io", "**io %s", text.c_str());
+  return wanted_class;
+}
+
+std::mutex sentences_mutex;
+
+std::map<std::pair<int, std::string>, int>& sentences() {
+  static auto* const map = new std::map<std::pair<int, std::string>, int>;
+  return *map;
+}
+
+}  // namespace
+
+int error_code(const Status& status) {
+  if (status.ok()) return MPI_SUCCESS;
+  const int wanted_class = error_class(status.code());
+  std::string text(status.text());
+  if (text.empty()) return wanted_class;
+  if (text.size() >= MPI_MAX_ERROR_STRING) text.resize(MPI_MAX_ERROR_STRING - 1);
+  int initialized = 0;
+  int finalized = 0;
+  PMPI_Initialized(&initialized);
+  PMPI_Finalized(&finalized);
+  if (initialized == 0 || finalized != 0) return wanted_class;
+  std::lock_guard lock(sentences_mutex);
+  const auto key = std::make_pair(wanted_class, text);
+  if (const auto found = sentences().find(key); found != sentences().end()) return found->second;
+  if (sentences().size() >= kSentencesKept) return wanted_class;
+  const int code = make_code(wanted_class, text);
+  sentences().emplace(key, code);
+  return code;
+}
+
+Status status_from_mpi(int code, const std::string& context) {
+  if (code == MPI_SUCCESS) return {};
+  int mpi_class = MPI_ERR_OTHER;
+  char text[MPI_MAX_ERROR_STRING + 1] = {};
+  int length = 0;
+  PMPI_Error_class(code, &mpi_class);
+  PMPI_Error_string(code, text, &length);
+  return Status::failure(code_of_mpi_class(mpi_class), context + ": " + text);
+}
+
+// --- Error handlers. ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct KnownHandler {
+  MPI_File_errhandler_function* function;
+  bool fortran;
+};
+
+std::mutex handlers_mutex;
+
+/// Handlers that went through MPI_File_create_errhandler.  A handler that the program frees stays here until its value is used again.
+std::map<MPI_Errhandler, KnownHandler>& known_handlers() {
+  static auto* const map = new std::map<MPI_Errhandler, KnownHandler>;
+  return *map;
+}
+
+/// True when a Fortran binding of the MPI library is among the callers: the function it passes takes Fortran handles.
+bool called_from_fortran() {
+  void* frames[8];
+  const int depth = backtrace(frames, 8);
+  for (int i = 0; i < depth; ++i) {
+    Dl_info where{};
+    if (dladdr(frames[i], &where) == 0) continue;
+    const char* object = where.dli_fname != nullptr ? where.dli_fname : "";
+    const char* base = std::strrchr(object, '/');
+    base = base != nullptr ? base + 1 : object;
+    if (std::strstr(base, "mpifort") != nullptr || std::strstr(base, "mpichfort") != nullptr || std::strstr(base, "mpi_mpifh") != nullptr ||
+        std::strstr(base, "mpi_usempi") != nullptr)
+      return true;
+    if (where.dli_sname != nullptr && std::strncmp(where.dli_sname, "mpi_file_create_errhandler", 26) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int create_error_handler(MPI_File_errhandler_function* function, MPI_Errhandler* handler) {
+  if (!native_create_errhandler.exists()) return MPI_ERR_UNSUPPORTED_OPERATION;
+  const int code = native_create_errhandler(function, handler);
+  if (code != MPI_SUCCESS) return code;
+  std::lock_guard lock(handlers_mutex);
+  known_handlers()[*handler] = {function, called_from_fortran()};
+  return MPI_SUCCESS;
+}
+
+/// Open MPI's Fortran binding makes handlers without any call that we see, and MPI has no way to run a file error handler but through a
+/// file.  So such a handler is set on a native file of ours (of nothing, on MPI_COMM_SELF), and the native library calls it there.  The Fortran handle
+/// that the callback gets is the shadow's; MPI_File_f2c maps it back to the file meant.
+struct ErrorHandler::Shadow {
+  MPI_File native = MPI_FILE_NULL;
+  Fint fortran = 0;
+  int references = 1;
+
+};
+
+namespace {
+std::mutex shadow_mutex;
+/// While a handler runs through a shadow on this thread: the file it is about, and the shadow's Fortran handle.
+thread_local MPI_File shadow_stands_for = MPI_FILE_NULL;
+thread_local Fint shadow_fortran = 0;
+}  // namespace
+
+ErrorHandler::ErrorHandler() : given_(MPI_ERRORS_RETURN) {}
+
+ErrorHandler::ErrorHandler(const ErrorHandler& other)
+    : kind_(other.kind_), given_(other.given_), function_(other.function_), shadow_(other.shadow_) {
+  std::lock_guard lock(shadow_mutex);
+  if (shadow_ != nullptr) ++shadow_->references;
+}
+
+ErrorHandler& ErrorHandler::operator=(const ErrorHandler& other) {
+  ErrorHandler copy(other);
+  std::swap(kind_, copy.kind_);
+  std::swap(given_, copy.given_);
+  std::swap(function_, copy.function_);
+  std::swap(shadow_, copy.shadow_);
+  return *this;
+}
+
+ErrorHandler::~ErrorHandler() {
+  if (shadow_ == nullptr) return;
+  {
+    std::lock_guard lock(shadow_mutex);
+    if (--shadow_->references > 0) return;
+  }
+  int finalized = 0;
+  PMPI_Finalized(&finalized);
+  if (finalized == 0 && native_close.exists()) native_close(&shadow_->native);
+  delete shadow_;
+}
+
+Status ErrorHandler::set(MPI_Errhandler handler) {
+  ErrorHandler made;
+  made.given_ = handler;
+  if (handler == MPI_ERRHANDLER_NULL) return Status::failure(Code::kArgument, "set_errhandler: the error handler is MPI_ERRHANDLER_NULL");
+  if (handler == MPI_ERRORS_RETURN) {
+    made.kind_ = Kind::kReturn;
+  } else if (handler == MPI_ERRORS_ARE_FATAL) {
+    made.kind_ = Kind::kFatal;
+#ifdef MPI_ERRORS_ABORT
+  } else if (handler == MPI_ERRORS_ABORT) {
+    made.kind_ = Kind::kAbort;
+#endif
+  } else {
+    std::unique_lock lock(handlers_mutex);
+    const auto known = known_handlers().find(handler);
+    if (known != known_handlers().end()) {
+      made.kind_ = known->second.fortran ? Kind::kFortran : Kind::kC;
+      made.function_ = known->second.function;
+    } else {
+      lock.unlock();
+      if (!native_open.exists() || !native_set_errhandler.exists() || !native_c2f.exists())
+        return Status::failure(Code::kUnsupported, "set_errhandler: the MPI library has no file functions to run this error handler with");
+      auto* shadow = new Shadow;
+      if (int code = native_open(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDONLY, MPI_INFO_NULL, &shadow->native); code != MPI_SUCCESS) {
+        delete shadow;
+        return status_from_mpi(code, "set_errhandler: a native file to run this error handler with");
+      }
+      made.kind_ = Kind::kNative;
+      made.shadow_ = shadow;
+      shadow->fortran = native_c2f(shadow->native);
+      if (int code = native_set_errhandler(shadow->native, handler); code != MPI_SUCCESS) return status_from_mpi(code, "set_errhandler");
+    }
+  }
+  *this = made;
+  return {};
+}
+
+Status ErrorHandler::get(MPI_Errhandler* handler) const {
+  if (kind_ == Kind::kReturn || kind_ == Kind::kFatal || kind_ == Kind::kAbort) {
+    *handler = given_;
+    return {};
+  }
+  if (kind_ == Kind::kNative) {
+    return status_from_mpi(native_get_errhandler(shadow_->native, handler), "get_errhandler");
+  }
+  // The program may have freed its own handle of it: hand out a new one around the same function.
+  PENSTOCK_TRY(status_from_mpi(native_create_errhandler(function_, handler), "get_errhandler"));
+  std::lock_guard lock(handlers_mutex);
+  known_handlers()[*handler] = {function_, kind_ == Kind::kFortran};
+  return {};
+}
+
+int ErrorHandler::call(MPI_File file, int code) const {
+  switch (kind_) {
+    case Kind::kReturn:
+      break;
+    case Kind::kFatal:
+    case Kind::kAbort:
+      // The program asked for this with its error handler; the MPI library prints and ends the job as for its own errors.
+      PMPI_Abort(MPI_COMM_WORLD, code);
+      break;
+    case Kind::kC:
+      function_(&file, &code);
+      break;
+    case Kind::kFortran: {
+      Fint fortran_file = fortran_handle(file);
+      Fint fortran_code = code;
+      reinterpret_cast<void (*)(Fint*, Fint*)>(function_)(&fortran_file, &fortran_code);
+      break;
+    }
+    case Kind::kNative: {
+      shadow_stands_for = file;
+      shadow_fortran = shadow_->fortran;
+      native_call_errhandler(shadow_->native, code);
+      shadow_stands_for = MPI_FILE_NULL;
+      break;
+    }
+  }
+  return code;
+}
+
+MPI_File file_of_shadow(Fint native) {
+  return shadow_stands_for != MPI_FILE_NULL && native == shadow_fortran ? shadow_stands_for : MPI_FILE_NULL;
+}
+
+ErrorHandler& default_error_handler() {
+  static auto* const handler = new ErrorHandler;
+  return *handler;
+}
+
+int raise(MPI_File file, const Status& status) {
+  if (status.ok()) return MPI_SUCCESS;
+  const int code = error_code(status);
+  const OpenFile* open = find_open(file);
+  // A copy: the handler may close the file or set another handler.
+  const ErrorHandler handler = open != nullptr ? open->error_handler : default_error_handler();
+  return handler.call(file, code);
+}
+
+}  // namespace penstock::mpi

@@ -1,0 +1,61 @@
+// From Status to what an MPI program sees: error codes with the right class and our sentence, and error handlers.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+#include "base/status.h"
+#include "mpi/calls.h"  // generated from table/mpi_file.toml
+
+namespace penstock::mpi {
+
+using calls::Fint;
+
+/// MPI error class of a Penstock code (table/errors.toml).
+int error_class(Code code);
+
+/// An error code of that class whose MPI_Error_string is the Status's sentence, where this MPI library lets us (the number of sentences
+/// that are kept is bounded; then it is the bare class).  MPI_SUCCESS for success.  Any thread.
+int error_code(const Status& status);
+
+/// What MPI reports on one of our own calls of it: class by MPI_Error_class, text by MPI_Error_string.
+Status status_from_mpi(int code, const std::string& context);
+
+/// The error handler of one file (MPI 4.1 section 14.7), or the one that new files and failures without a file take.
+class ErrorHandler {
+ public:
+  ErrorHandler();  ///< MPI_ERRORS_RETURN
+  ErrorHandler(const ErrorHandler& other);
+  ErrorHandler& operator=(const ErrorHandler& other);
+  ~ErrorHandler();
+
+  /// Local.  Any handler that MPI_File_create_errhandler made, in C or Fortran, or a predefined one.
+  Status set(MPI_Errhandler handler);
+  /// A handler that behaves as this one and that the caller frees.
+  Status get(MPI_Errhandler* handler) const;
+  /// Calls it for `file`.  Returns `code` unless the handler does not return.
+  int call(MPI_File file, int code) const;
+
+ private:
+  enum class Kind { kReturn, kFatal, kAbort, kC, kFortran, kNative };
+  Kind kind_ = Kind::kReturn;
+  MPI_Errhandler given_;
+  MPI_File_errhandler_function* function_ = nullptr;
+  struct Shadow;  ///< a native file that carries a handler which only the native library can call
+  Shadow* shadow_ = nullptr;
+};
+
+/// MPI_File_create_errhandler: remembers the function behind the handler.
+int create_error_handler(MPI_File_errhandler_function* function, MPI_Errhandler* handler);
+
+/// The file of ours whose error handler is being run through a native file with Fortran handle `native`, or MPI_FILE_NULL.
+MPI_File file_of_shadow(Fint native);
+
+/// Handler of MPI_FILE_NULL: for failures of open and delete, and what new files start with.
+ErrorHandler& default_error_handler();
+
+/// error_code() and the handler of `file` (MPI_FILE_NULL: the default one).  Returns the code, MPI_SUCCESS for success.
+int raise(MPI_File file, const Status& status);
+
+}  // namespace penstock::mpi

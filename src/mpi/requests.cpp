@@ -1,0 +1,209 @@
+// Generalized requests and how they complete under each thread level.
+//
+// The worker finishes an access at any time, but MPI_Grequest_complete is an MPI call, and below MPI_THREAD_MULTIPLE only the program's own thread may
+// make it.  So, in this order:
+//   MULTIPLE        the worker completes the request itself.
+//   MPICH family    the extended generalized request has a poll function, which Wait and Test call on the program's thread.
+//   Open MPI        its progress engine, which Wait and Test run, takes callbacks; ours completes what is done.
+//   anything else   the access is carried out at once and its request is complete when it is returned: correct, though nothing overlaps.
+#include "mpi/requests.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "mpi/errors.h"
+#include "mpi/real.h"
+
+namespace penstock::mpi {
+
+namespace {
+
+struct Operation {
+  std::shared_ptr<OpenFile> open;
+  MPI_File handle = MPI_FILE_NULL;
+  bool write = false;
+  std::shared_ptr<file::Pending> pending;
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::atomic<int> ready{0};          ///< request known here, and access done: whoever brings it to 2 completes the request
+  std::atomic<bool> completed{false};
+};
+
+bool world_errors_are_fatal() {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler) != MPI_SUCCESS) return true;
+  bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+#ifdef MPI_ERRORS_ABORT
+  fatal = fatal || handler == MPI_ERRORS_ABORT;
+#endif
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+  return fatal;
+}
+
+/// Called by Wait and Test on the program's thread when the request is complete.
+int query(void* state, MPI_Status* status) {
+  auto* operation = static_cast<Operation*>(state);
+  // Done, except when the program frees or cancels before the end; then MPI does not ask.
+  operation->pending->wait();
+  const file::Outcome& outcome = operation->pending->outcome();
+  set_status(status, outcome.bytes);
+  if (outcome.status.ok()) return MPI_SUCCESS;
+  const int code = raise(operation->handle, outcome.status);
+  if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
+  // What query returns goes to the error handler of MPI_COMM_WORLD.  Where that one ends the job although the file's own handler wants to go on
+  // (the default of both), the failure is in the status, and the next sync or close of the file returns it.
+  if (!world_errors_are_fatal()) return code;
+  std::lock_guard lock(operation->open->mutex);
+  if (operation->write && operation->open->deferred.ok()) operation->open->deferred = outcome.status;
+  return MPI_SUCCESS;
+}
+
+int release(void* state) {
+  delete static_cast<Operation*>(state);
+  return MPI_SUCCESS;
+}
+
+/// File access cannot be called back; MPI 4.1 section 3.8.4 lets it run to its end.
+int cancel(void*, int) { return MPI_SUCCESS; }
+
+using Poll = int(void*, MPI_Status*);
+using Wait = int(int, void**, double, MPI_Status*);
+PENSTOCK_OPTIONAL_MPI(extended_start, "PMPIX_Grequest_start",
+                      int(MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, Poll*, Wait*, void*,
+                          MPI_Request*));
+PENSTOCK_OPTIONAL_MPI(extended_start_weak, "MPIX_Grequest_start",
+                      int(MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, Poll*, Wait*, void*,
+                          MPI_Request*));
+
+void complete(Operation* operation) {
+  if (!operation->completed.exchange(true)) PMPI_Grequest_complete(operation->request);
+}
+
+int poll(void* state, MPI_Status*) {
+  auto* operation = static_cast<Operation*>(state);
+  if (operation->pending->done()) {
+    complete(operation);
+  } else {
+    sched_yield();  // the program only waits; the worker may need this core
+  }
+  return MPI_SUCCESS;
+}
+
+/// Open MPI: requests whose completion the progress engine looks for.
+class Progressed {
+ public:
+  /// False when this MPI has no such engine.
+  static bool available() {
+    static const bool registered = [] {
+      using Callback = int();
+      using Register = int(Callback*);
+      auto* add = reinterpret_cast<Register*>(real_symbol("opal_progress_register"));
+      return add != nullptr && add(&Progressed::run) == 0;
+    }();
+    return registered;
+  }
+
+  static void add(Operation* operation) {
+    std::lock_guard lock(mutex());
+    list().push_back(operation);
+    waiting().store(list().size(), std::memory_order_release);
+  }
+
+ private:
+  /// Called by the engine, often: costs one load while nothing is under way.
+  static int run() {
+    if (waiting().load(std::memory_order_acquire) == 0) return 0;
+    std::vector<Operation*> done;
+    {
+      std::unique_lock lock(mutex(), std::try_to_lock);
+      if (!lock.owns_lock()) return 0;
+      auto& all = list();
+      for (std::size_t i = 0; i < all.size();) {
+        if (!all[i]->pending->done()) {
+          ++i;
+          continue;
+        }
+        done.push_back(all[i]);
+        all[i] = all.back();
+        all.pop_back();
+      }
+      waiting().store(all.size(), std::memory_order_release);
+    }
+    for (Operation* operation : done) complete(operation);
+    if (done.empty()) sched_yield();
+    return static_cast<int>(done.size());
+  }
+  static std::mutex& mutex() {
+    static auto* const value = new std::mutex;
+    return *value;
+  }
+  static std::vector<Operation*>& list() {
+    static auto* const value = new std::vector<Operation*>;
+    return *value;
+  }
+  static std::atomic<std::size_t>& waiting() {
+    static std::atomic<std::size_t> value{0};
+    return value;
+  }
+};
+
+bool thread_multiple() {
+  int provided = MPI_THREAD_SINGLE;
+  return PMPI_Query_thread(&provided) == MPI_SUCCESS && provided >= MPI_THREAD_MULTIPLE;
+}
+
+}  // namespace
+
+void set_status(MPI_Status* status, Offset bytes) {
+  if (status == MPI_STATUS_IGNORE) return;
+  PMPI_Status_set_elements_x(status, MPI_BYTE, bytes);
+  PMPI_Status_set_cancelled(status, 0);
+}
+
+Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, const file::Request& request, Status local,
+                     std::function<file::Outcome(file::Outcome)> finish, MPI_Request* mpi_request) {
+  auto* operation = new Operation;
+  operation->open = open;
+  operation->handle = handle;
+  operation->write = request.write;
+
+  const bool worker_completes = thread_multiple();
+  const bool polled = !worker_completes && (extended_start.exists() || extended_start_weak.exists());
+  const bool progressed = !worker_completes && !polled && Progressed::available();
+
+  int code = MPI_SUCCESS;
+  if (polled) {
+    const auto& start = extended_start.exists() ? extended_start : extended_start_weak;
+    code = start(query, release, cancel, poll, nullptr, operation, &operation->request);
+  } else {
+    code = PMPI_Grequest_start(query, release, cancel, operation, &operation->request);
+  }
+  if (code != MPI_SUCCESS) {
+    delete operation;
+    return status_from_mpi(code, "a request for a non-blocking access");
+  }
+  *mpi_request = operation->request;
+
+  std::function<void()> notify;
+  // The program may complete and free the request as soon as MPI knows that it is complete, so the last one to touch the operation completes it: the
+  // worker, or this thread if the worker was faster.
+  if (worker_completes)
+    notify = [operation] {
+      if (operation->ready.fetch_add(1) == 1) complete(operation);
+    };
+  std::shared_ptr<file::Pending> pending = open->file->start(request, std::move(local), std::move(finish), std::move(notify));
+  operation->pending = pending;
+  if (worker_completes) {
+    if (operation->ready.fetch_add(1) == 1) complete(operation);
+  } else if (progressed) {
+    Progressed::add(operation);
+  } else if (!polled) {
+    pending->wait();
+    complete(operation);
+  }
+  return {};
+}
+
+}  // namespace penstock::mpi

@@ -157,7 +157,7 @@ bool fits_int(MPI_Count count) { return static_cast<int>(count) == count; }
 
 /// The extent as the plain form gives it: MPI_UNDEFINED when it does not fit (MPI 4.1, 14.5.1).
 MPI_Aint plain_extent(MPI_Count extent) {
-  return static_cast<MPI_Aint>(extent) == extent ? static_cast<MPI_Aint>(extent) : MPI_UNDEFINED;
+  return static_cast<MPI_Aint>(extent) == extent ? static_cast<MPI_Aint>(extent) : MPI_Aint{MPI_UNDEFINED};
 }
 
 }  // namespace

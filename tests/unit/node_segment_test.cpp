@@ -1,0 +1,64 @@
+// Shared segments: the same bytes behind two mappings, and no name left behind.
+#include "comm/node_segment.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace penstock::comm {
+namespace {
+
+constexpr std::size_t kSize = 8192;
+
+TEST(NodeSegment, TwoMappingsAreTheSameMemory) {
+  NodeSegment::Name name;
+  auto made = NodeSegment::create(kSize, name);
+  ASSERT_TRUE(made.ok()) << made.status().text();
+  auto opened = NodeSegment::open(kSize, name);
+  ASSERT_TRUE(opened.ok()) << opened.status().text();
+  NodeSegment::remove_name(name);
+  auto* written = static_cast<char*>(made.value().memory());
+  auto* seen = static_cast<char*>(opened.value().memory());
+  ASSERT_NE(written, seen);
+  for (std::size_t i = 0; i < kSize; ++i) ASSERT_EQ(seen[i], 0);
+  std::strcpy(written + kSize - 8, "penstk");
+  EXPECT_STREQ(seen + kSize - 8, "penstk");
+  EXPECT_EQ(NodeSegment::open(kSize, name).status().code(), Code::kNoSuchFile);
+}
+
+TEST(NodeSegment, IsForThisUserOnlyAndOfTheRightSize) {
+  NodeSegment::Name name;
+  auto made = NodeSegment::create(kSize, name);
+  ASSERT_TRUE(made.ok());
+  const int descriptor = shm_open(name.data(), O_RDONLY, 0);
+  ASSERT_GE(descriptor, 0);
+  struct stat facts {};
+  ASSERT_EQ(fstat(descriptor, &facts), 0);
+  close(descriptor);
+  EXPECT_EQ(facts.st_mode & 0777, 0600U);
+  EXPECT_EQ(NodeSegment::open(2 * kSize, name).status().code(), Code::kOther);
+  NodeSegment::remove_name(name);
+}
+
+TEST(NodeSegment, NamesDiffer) {
+  NodeSegment::Name first, second;
+  auto one = NodeSegment::create(kSize, first);
+  auto two = NodeSegment::create(kSize, second);
+  NodeSegment::remove_name(first);
+  NodeSegment::remove_name(second);
+  EXPECT_STRNE(first.data(), second.data());
+}
+
+TEST(NodeSegment, LeavesNoNameWhenThereIsNoRoom) {
+  NodeSegment::Name name{};
+  const auto made = NodeSegment::create(std::size_t{1} << 60, name);
+  EXPECT_FALSE(made.ok());
+  EXPECT_EQ(NodeSegment::open(kSize, name).status().code(), Code::kNoSuchFile);
+}
+
+}  // namespace
+}  // namespace penstock::comm

@@ -117,7 +117,7 @@ file(GLOB PENSTOCK_FLAVOUR_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi
 function(penstock_flavour name include)
   string(TOUPPER ${name} upper)
   add_library(penstock_${name} SHARED ${PENSTOCK_FLAVOUR_SOURCES} ${PENSTOCK_GENERATED}/abi/entries.cpp)
-  target_compile_definitions(penstock_${name} PRIVATE PENSTOCK_FLAVOUR_${upper} MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)
+  target_compile_definitions(penstock_${name} PRIVATE PENSTOCK_FLAVOUR_${upper} PENSTOCK_FLAVOUR="${name}" MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)
   target_include_directories(penstock_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${PENSTOCK_GENERATED})
   target_include_directories(penstock_${name} SYSTEM PRIVATE ${include})
   target_link_libraries(penstock_${name} PRIVATE ${PENSTOCK_FLAVOUR_ROOMS} Threads::Threads ${CMAKE_DL_LIBS})

@@ -115,7 +115,7 @@ Status File::open_here(bool create) {
   options.create = create;
   options.exclusive = create && mode_.exclusive;
   options.permissions = hints_.permissions;
-  options.no_access_time = hints_.no_atime != hints::Switch::kDisable;
+  options.no_atime = hints_.no_atime != hints::Switch::kDisable;
   Result<std::unique_ptr<store::File>> opened = store_.open(path_, options);
   if (!opened.ok() && opened.status().code() == Code::kAccess && !mode_.read) {
     options.read = false;

@@ -40,27 +40,19 @@ Environment read_environment() {
   return result;
 }
 
-/// "...:rank=R" at the end of a fault's description limits it to one rank of MPI_COMM_WORLD.
-bool fault_is_for(std::string& text, int rank) {
-  const std::size_t at = text.rfind(":rank=");
-  if (at == std::string::npos) return true;
-  const bool mine = std::strtol(text.c_str() + at + 6, nullptr, 10) == rank;
-  text.resize(at);
-  return mine;
-}
-
 store::Store& make_store() {
   static auto* const posix = new store::PosixStore;
-  std::string fault = variable("PENSTOCK_FAULT");
-  int rank = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (fault.empty() || !fault_is_for(fault, rank)) return *posix;
-  Result<store::FaultPlan> plan = store::parse_fault(fault);
-  if (!plan.ok()) {
-    log_line("PENSTOCK_FAULT: " + std::string(plan.status().text()));
+  const std::string text = variable("PENSTOCK_FAULT");
+  if (text.empty()) return *posix;
+  Result<std::vector<store::FaultRule>> rules = store::parse_fault_rules(text);
+  if (!rules.ok()) {
+    log_line("PENSTOCK_FAULT: " + std::string(rules.status().text()));
     return *posix;
   }
-  static auto* const faulty = new store::FaultStore(*posix, *plan);
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::erase_if(*rules, [rank](const store::FaultRule& rule) { return rule.rank >= 0 && rule.rank != rank; });
+  static auto* const faulty = new store::FaultStore(*posix, std::make_shared<store::FaultPlan>(std::move(*rules)));
   return *faulty;
 }
 

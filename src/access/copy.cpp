@@ -1,0 +1,40 @@
+// The copy loop under every strategy.  Knows only addresses.
+#include <cstring>
+
+#include "access/cursor.h"
+
+namespace penstock::access {
+
+namespace {
+
+template <std::size_t kLength>
+void copy_pieces(std::byte* __restrict to, Offset to_stride, const std::byte* __restrict from, Offset from_stride,
+                 Offset count) {
+  for (Offset i = 0; i < count; ++i) {
+    std::memcpy(to, from, kLength);  // a load and a store, because the length is known here
+    to += to_stride;
+    from += from_stride;
+  }
+}
+
+}  // namespace
+
+void copy_strided(std::byte* to, Offset to_stride, const std::byte* from, Offset from_stride, Offset length, Offset count) {
+  if (count <= 0 || length <= 0) return;
+  if (count == 1 || (to_stride == length && from_stride == length)) {
+    std::memcpy(to, from, static_cast<std::size_t>(length * count));
+    return;
+  }
+  switch (length) {
+    case 1: return copy_pieces<1>(to, to_stride, from, from_stride, count);
+    case 2: return copy_pieces<2>(to, to_stride, from, from_stride, count);
+    case 4: return copy_pieces<4>(to, to_stride, from, from_stride, count);
+    case 8: return copy_pieces<8>(to, to_stride, from, from_stride, count);
+    case 16: return copy_pieces<16>(to, to_stride, from, from_stride, count);
+    default: break;
+  }
+  for (Offset i = 0; i < count; ++i)
+    std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<std::size_t>(length));
+}
+
+}  // namespace penstock::access

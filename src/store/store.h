@@ -35,6 +35,7 @@ struct Traits {
   bool node_local = false;              ///< only this node can write the file: the page cache is the truth
   bool coherent_between_nodes = false;  ///< a finished write is seen by a later read on another node
   bool range_locks = false;             ///< lock_range() works
+  bool can_read_back = true;            ///< a file opened for writing can be read too (no: permissions forbid it)
 };
 
 /// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a crash: the owner of
@@ -72,13 +73,18 @@ class File {
 
   virtual Result<Offset> size() = 0;
   virtual Status resize(Offset size_bytes) = 0;       ///< exactly; cuts or extends with zeros
-  virtual Status grow(Offset size_bytes) = 0;         ///< at least; never cuts, whatever others do meanwhile
-  virtual Status preallocate(Offset size_bytes) = 0;  ///< storage for [0, size_bytes) is reserved; never cuts
+  /// At least `size_bytes`, zeros where nothing was; never cuts, whatever others do meanwhile.  kUnsupported where the file system has no
+  /// call that can do that: then write the last byte of what you have to write instead, which grows the file as well.
+  virtual Status grow(Offset size_bytes) = 0;
+  virtual Status preallocate(Offset size_bytes) = 0;  ///< storage for [0, size_bytes) is reserved; grows, never cuts
   virtual Status sync() = 0;                          ///< what was written is on the device
   virtual Status close() = 0;                         ///< reports what was deferred; idempotent
 
   /// Advisory lock over a byte range, between all open files of this and other processes.  Blocks.  kUnsupported where not had.
+  /// Two threads that use the same File exclude each other too.  Not recursive: whoever holds a range and asks for an overlapping
+  /// one (unless both are shared) waits for itself.  A store may give an exclusive lock where a shared one was asked.
   virtual Status lock_range(Offset offset, Offset length, bool exclusive) = 0;
+  /// Gives back one lock taken with the same offset and length.
   virtual Status unlock_range(Offset offset, Offset length) = 0;
   /// True when somebody else holds a lock that an exclusive lock on this range would have to wait for.
   virtual Result<bool> range_is_locked(Offset offset, Offset length) = 0;
@@ -92,6 +98,7 @@ struct OpenOptions {
   bool create = false;     ///< create when absent
   bool exclusive = false;  ///< with create: fail with kFileExists when present
   int permissions = -1;    ///< mode bits before umask; -1: 0666
+  bool no_atime = true;    ///< leave the access time alone where the system permits
 };
 
 class Store {

@@ -2,11 +2,13 @@
 #include <dlfcn.h>
 #include <mpi.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "mpi/calls.h"
 #include "mpi/handles.h"
+#include "mpi/real.h"
 
 extern std::string last_native;
 extern MPI_File last_handle;
@@ -27,6 +29,9 @@ MPI_File MPI_File_f2c(MPI_Fint);
 int MPI_Register_datarep_c(const char*, penstock::mpi::calls::LargeConversionFunction*,
                            penstock::mpi::calls::LargeConversionFunction*, MPI_Datarep_extent_function*, void*);
 }
+
+PENSTOCK_OPTIONAL_MPI(native_extent, "MPI_File_get_type_extent", int(MPI_File, MPI_Datatype, MPI_Aint*));
+PENSTOCK_OPTIONAL_MPI(native_envelope_c, "PMPI_Type_get_envelope_c", int(MPI_Datatype, MPI_Count*));
 
 namespace {
 
@@ -108,6 +113,14 @@ void a_function_that_the_native_library_lacks() {
   EXPECT(last_native, "MPI_File_call_errhandler");
 }
 
+void optional_functions() {
+  MPI_Aint extent = 0;
+  EXPECT(native_envelope_c.exists(), false);
+  EXPECT(native_extent.exists(), true);
+  EXPECT(native_extent(foreign, 0, &extent), MPI_SUCCESS);
+  EXPECT(extent, 24);
+}
+
 void extents() {
   MPI_Aint plain = 0;
   MPI_Count large = 0;
@@ -180,6 +193,7 @@ int main() {
   forwarding_files();
   large_counts_on_a_native_library();
   a_function_that_the_native_library_lacks();
+  optional_functions();
   extents();
   opening_and_closing();
   handle_conversion();

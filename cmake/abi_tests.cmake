@@ -1,0 +1,18 @@
+# What the exported symbols, the front and the generator are held to.  Python's own unittest, so that nothing has to be installed.
+string(REPLACE ";" ":" built "${PENSTOCK_BUILT_FLAVOURS}")
+set(environment "PENSTOCK_LIBRARIES=${PENSTOCK_LIBRARY_DIRECTORY}" "PENSTOCK_GENERATED=${PENSTOCK_GENERATED}"
+                "PENSTOCK_BUILT_FLAVOURS=${built}" "CC=${CMAKE_C_COMPILER}" "CXX=${CMAKE_CXX_COMPILER}")
+foreach(flavour IN LISTS PENSTOCK_BUILT_FLAVOURS)
+  string(REPLACE ";" ":" directories "${${flavour}_libraries}")
+  list(APPEND environment "PENSTOCK_NATIVE_${flavour}=${directories}")
+endforeach()
+
+set(tests gen/mpi_file)
+if(TARGET penstock_front)
+  list(APPEND tests abi/symbols abi/front abi/entries)
+endif()
+foreach(name IN LISTS tests)
+  string(REPLACE "/" "/test_" file ${name})
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/${file}.py)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
+endforeach()

@@ -10,18 +10,17 @@ set(PENSTOCK_LIBRARY_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 if(PENSTOCK_FLAVOURS STREQUAL "none")
   message(STATUS "Flavours: none, as asked; no preload library is built")
+  if(PENSTOCK_TESTS)
+    include(cmake/abi_tests.cmake)
+  endif()
   return()
 endif()
 
 # --- Where each MPI's header is. ---------------------------------------------------------------------------------------
 
-# Sets OUT to the directories after FLAG (-I or -L) in what `COMPILER QUESTION` prints, DEFAULTS when it prints none.
+# Sets OUT to the directories after FLAG (-I or -L) in what `COMPILER QUESTION` prints, and after them the further arguments.
 function(penstock_ask_compiler compiler question flag out)
-  set(${out} "" PARENT_SCOPE)
-  execute_process(COMMAND ${compiler} ${question} OUTPUT_VARIABLE line ERROR_QUIET RESULT_VARIABLE failed)
-  if(failed)
-    return()
-  endif()
+  execute_process(COMMAND ${compiler} ${question} OUTPUT_VARIABLE line ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   separate_arguments(words UNIX_COMMAND "${line}")
   list(FILTER words INCLUDE REGEX "^${flag}/")
   list(TRANSFORM words REPLACE "^${flag}" "")
@@ -42,27 +41,26 @@ function(penstock_directory_of header mark out)
   endforeach()
 endfunction()
 
-# Sets OUT_include and OUT_libraries for an MPI whose compiler goes by one of NAMES and whose mpi.h defines MARK.
-function(penstock_find_mpi flavour mark given out)
-  set(includes ${given})
-  set(libraries "")
+# Sets OUT_include and OUT_libraries for the MPI whose mpi.h defines MARK: in the directory GIVEN, else as told by the first compiler
+# among NAMES that is of this family.
+function(penstock_find_mpi mark given out)
+  penstock_directory_of(mpi.h ${mark} include ${given})
+  set(libraries ${given}/../lib)
   foreach(name IN LISTS ARGN)
     find_program(PENSTOCK_COMPILER_${name} NAMES ${name})
     mark_as_advanced(PENSTOCK_COMPILER_${name})
-    if(PENSTOCK_COMPILER_${name})
-      penstock_ask_compiler(${PENSTOCK_COMPILER_${name}} -show -I found /usr/include)
-      list(APPEND includes ${found})
-      penstock_ask_compiler(${PENSTOCK_COMPILER_${name}} -show -L found)
-      list(APPEND libraries ${found})
+    if(PENSTOCK_COMPILER_${name} AND NOT include)
+      penstock_ask_compiler(${PENSTOCK_COMPILER_${name}} -show -I directories /usr/include)
+      penstock_directory_of(mpi.h ${mark} include ${directories})
+      penstock_ask_compiler(${PENSTOCK_COMPILER_${name}} -show -L libraries)
     endif()
   endforeach()
-  penstock_directory_of(mpi.h ${mark} include ${includes})
   set(${out}_include ${include} PARENT_SCOPE)
   set(${out}_libraries ${libraries} PARENT_SCOPE)
 endfunction()
 
-penstock_find_mpi(mpich MPICH_VERSION "${PENSTOCK_MPICH_INCLUDE}" mpich mpicc.mpich mpicc)
-penstock_find_mpi(ompi OMPI_MAJOR_VERSION "${PENSTOCK_OMPI_INCLUDE}" ompi mpicc.openmpi mpicc)
+penstock_find_mpi(MPICH_VERSION "${PENSTOCK_MPICH_INCLUDE}" mpich mpicc.mpich mpicc)
+penstock_find_mpi(OMPI_MAJOR_VERSION "${PENSTOCK_OMPI_INCLUDE}" ompi mpicc.openmpi mpicc)
 get_filename_component(python_prefix ${Python3_EXECUTABLE} DIRECTORY)
 get_filename_component(python_prefix ${python_prefix} DIRECTORY)
 set(abi_candidates ${PENSTOCK_ABI_INCLUDE} ${CMAKE_SOURCE_DIR}/.venv/include ${python_prefix}/include ${mpich_include} ${ompi_include})
@@ -98,13 +96,14 @@ function(penstock_preloaded target name map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${map})
 endfunction()
 
-# The front is plain C, optimized in every build: a stub has to be a jump, so that the caller can be told from the return address.
+# The front is plain C, optimized and bare in every build: a stub has to be a jump, so that the caller can be told from the return
+# address, and a sanitizer's run-time library would come with it into every process.
 add_library(penstock_front SHARED ${CMAKE_SOURCE_DIR}/src/preload/front.c)
 set_target_properties(penstock_front PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
-target_compile_options(penstock_front PRIVATE -O2)
+target_compile_options(penstock_front PRIVATE -O2 -fno-sanitize=all)
 target_include_directories(penstock_front PRIVATE ${CMAKE_SOURCE_DIR}/src ${PENSTOCK_GENERATED})
 target_link_libraries(penstock_front PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-target_link_options(penstock_front PRIVATE -Wl,-z,defs -Wl,-z,now -Wl,--as-needed)
+target_link_options(penstock_front PRIVATE -fno-sanitize=all -Wl,-z,defs -Wl,-z,now -Wl,--as-needed)
 penstock_preloaded(penstock_front penstock ${PENSTOCK_GENERATED}/preload/exports.map)
 
 set(PENSTOCK_FLAVOUR_ROOMS penstock_file penstock_strategy penstock_plan penstock_store_posix penstock_store_memory

@@ -225,7 +225,7 @@ def parse(words: Iterable[str], directory: Path | None = None, find: Finder = fi
         line.programs.append(program)
         return line
     line.launcher, line.family = first, family
-    start = 2 if family == "flux" else 1
+    start = min(len(words), 2 if family == "flux" else 1)
     while start <= len(words):
         end = words.index(":", start) if family == "mpi" and ":" in words[start:] else len(words)
         program, program_at = _program_in(words[:end], start, family, directory, find)

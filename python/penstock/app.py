@@ -1,0 +1,137 @@
+"""The command line: names, options and help.  The work is in commands/, which are imported when they are called."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock import __version__, hints
+from penstock.failure import Failure
+
+app = typer.Typer(
+    help="An MPI-IO engine under programs that nobody changed.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 fine, 1 findings or failure, 2 usage, 3 unreadable input. Manual: penstock(1), penstock-hints(7).",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there")]
+Hints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hints",
+        metavar="GLOB:KEY=VALUE",
+        help="a hint for the files that the glob matches; may be repeated, later ones win",
+    ),
+]
+Strategy = Annotated[
+    str, typer.Option(metavar="NAME", help=f"the way data moves, for all files: {', '.join(hints.strategies())}")
+]
+Bypass = Annotated[bool, typer.Option("--bypass", help="hand every call to the native MPI library")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Holds the options of the program itself."""
+
+
+@app.command(context_settings={"allow_interspersed_args": False}, epilog=hints.help_text())
+def run(
+    line: Annotated[
+        list[str],
+        typer.Argument(metavar="LAUNCHER... APP...", help="the line as you would type it without penstock run"),
+    ],
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="keep the report: one JSON line per file is appended")
+    ] = None,
+    hints: Hints = None,
+    strategy: Strategy = "",
+    bypass: Bypass = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print what would be started, and start nothing")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="the report as JSON on stdout; what the program prints goes to stderr then")
+    ] = False,
+) -> None:
+    """Run an MPI program on Penstock and tell where the time of each file went (on stderr).  Returns the program's exit code."""
+    from penstock.commands import run as command
+    from penstock.environment import Wanted
+
+    raise typer.Exit(command.run(line, Wanted(report, tuple(hints or ()), strategy, bypass), json, dry_run))
+
+
+@app.command()
+def report(file: Annotated[Path, typer.Argument(metavar="FILE")], json: Json = False) -> None:
+    """Print the table of a report file that penstock run --report or PENSTOCK_REPORT wrote."""
+    from penstock.commands import report as command
+
+    raise typer.Exit(command.run(file, json))
+
+
+@app.command()
+def env(
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="where the library writes its report")] = None,
+    hints: Hints = None,
+    strategy: Strategy = "",
+    bypass: Bypass = False,
+    shell: Annotated[str, typer.Option(metavar="sh|csh|fish", help="syntax; by $SHELL when not given")] = "",
+    json: Json = False,
+) -> None:
+    """Print shell commands that put Penstock under what is started next: eval "$(penstock env)"."""
+    from penstock.commands import env as command
+    from penstock.environment import Wanted
+
+    raise typer.Exit(
+        command.run(Wanted(report.absolute() if report else None, tuple(hints or ()), strategy, bypass), shell, json)
+    )
+
+
+@app.command()
+def info(json: Json = False) -> None:
+    """Show version, flavours and the MPI libraries they serve, stores, hints, Python modules."""
+    from penstock.commands import info as command
+
+    raise typer.Exit(command.run(json))
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a module of bench/")],
+    quick: Annotated[bool, typer.Option("--quick", help="small sizes, few repeats")] = False,
+    mpi: Annotated[
+        list[str] | None, typer.Option("--mpi", metavar="NAME", help="measure this MPI only; may be repeated")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="passed on to the benchmark")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="instead of a new folder in results/")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a benchmark, native and Penstock side by side; ratios come first."""
+    from penstock.commands import bench as command
+
+    raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
+
+
+def main() -> None:
+    try:
+        app(prog_name="penstock")
+    except Failure as failure:
+        from penstock import show
+
+        show.say(str(failure))
+        sys.exit(failure.exit_code)

@@ -1,0 +1,1 @@
+"""One module per command: a pure function that returns data, and a thin printer."""

@@ -1,0 +1,157 @@
+"""penstock run: starts a launcher line with Penstock under it, and tells afterwards where the time of each file went."""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock import environment, launcher, paths, preflight, report, show
+from penstock.failure import USAGE, Failure
+
+
+@dataclass
+class Prepared:
+    """Everything that is decided before the program starts."""
+
+    words: list[str]
+    changes: dict[str, str]
+    warnings: list[str] = field(default_factory=list)
+
+
+def prepare(words: list[str], base: Mapping[str, str], library: Path, wanted: environment.Wanted) -> Prepared:
+    """Checks the line and says what to start.  Raises Failure when the program can not run on Penstock."""
+    line = launcher.parse(words)
+    if line.launcher is None and (line.family or line.programs[0].path is None):
+        raise Failure(f"{words[0]}: there is no such program in PATH or here", USAGE)
+    notes = preflight.check(line, library)
+    changes = environment.variables(base, library, wanted)
+    vendor = environment.launcher_vendor(line.launcher) if line.launcher and line.family == "mpi" else ""
+    started, more, warnings = environment.carried(line, vendor, base, changes)
+    return Prepared(started, changes | more, notes + warnings)
+
+
+@contextlib.contextmanager
+def _report_file(chosen: Path | None) -> Iterator[Path]:
+    """The user's report file, or a temporary one in the current directory, which all nodes of a job can reach as a rule."""
+    if chosen is not None:
+        try:
+            with chosen.open("ab"):
+                pass
+        except OSError as error:
+            raise Failure(f"{chosen}: the report can not be written: {error.strerror}") from error
+        yield chosen.absolute()
+        return
+    handle, name = -1, ""
+    for directory in (Path.cwd(), Path(tempfile.gettempdir())):
+        with contextlib.suppress(OSError):
+            handle, name = tempfile.mkstemp(prefix=".penstock-report-", suffix=".jsonl", dir=directory)
+            break
+    if handle < 0:
+        raise Failure(
+            "neither the current directory nor the temporary one can be written; name a report file with --report FILE"
+        )
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """The program's exit code as a shell would tell it.  Signals sent to us go to the program, which decides."""
+
+    def pass_on(number: int, _frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    # The terminal sends SIGINT and SIGQUIT to the program as well; ours only has to survive them.
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before |= {
+        number: signal.signal(number, pass_on)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    }
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 128 - code if code < 0 else code
+
+
+def start(prepared: Prepared, base: Mapping[str, str], stdout: int | None) -> int:
+    """Runs the line to its end."""
+    try:
+        process = subprocess.Popen(prepared.words, env={**base, **prepared.changes}, stdout=stdout)
+    except OSError as error:
+        raise Failure(f"{prepared.words[0]}: can not be started: {error.strerror}") from error
+    return _wait(process)
+
+
+def nothing_seen(bypass: bool) -> str:
+    if bypass:
+        return "every file went to the native MPI library, as asked; there is nothing to report"
+    return (
+        "no MPI file was closed by this program, so there is nothing to report. If you expected some: does the program write by "
+        "POSIX or by PnetCDF's own GIO driver (PNETCDF_HINTS=nc_driver=mpiio), does it end before MPI_File_close, or does a script in "
+        "the line start a statically linked program?"
+    )
+
+
+def _show(found: report.Report, exit_code: int, name: str, wanted: environment.Wanted, as_json: bool) -> None:
+    if as_json:
+        show.print_json({"exit_code": exit_code, **report.as_json(found)})
+        return
+    if found.files:
+        show.print_report(found, sys.stderr)
+    elif not found.problems:
+        show.say(nothing_seen(wanted.bypass))
+    show.print_problems(found, name)
+
+
+def run(words: list[str], wanted: environment.Wanted, as_json: bool, dry_run: bool) -> int:
+    """The whole command; returns the exit code of the program."""
+    base = dict(os.environ)
+    library = environment.library_in(paths.library_directory())
+    if dry_run:
+        chosen = wanted.report.absolute() if wanted.report else Path.cwd() / ".penstock-report.jsonl"
+        return _print_plan(prepare(words, base, library, _with_report(wanted, chosen)), as_json)
+    with _report_file(wanted.report) as file:
+        prepared = prepare(words, base, library, _with_report(wanted, file))
+        for text in prepared.warnings:
+            show.say(text)
+        before = file.stat().st_size
+        sys.stdout.flush()
+        exit_code = start(prepared, base, sys.stderr.fileno() if as_json else None)
+        try:
+            found = report.read(file, before)
+        except OSError as error:
+            raise Failure(
+                f"{file}: the report can not be read: {error.strerror}; the program ended with {exit_code}"
+            ) from error
+        _show(found, exit_code, str(file), wanted, as_json)
+    return exit_code
+
+
+def _with_report(wanted: environment.Wanted, file: Path) -> environment.Wanted:
+    return environment.Wanted(file, wanted.hints, wanted.strategy, wanted.bypass)
+
+
+def _print_plan(prepared: Prepared, as_json: bool) -> int:
+    plan: dict[str, Any] = {"words": prepared.words, "environment": prepared.changes, "warnings": prepared.warnings}
+    if as_json:
+        show.print_json(plan)
+        return 0
+    for text in prepared.warnings:
+        show.say(text)
+    for name, value in prepared.changes.items():
+        print(f"{name}={shlex.quote(value)} \\")
+    print(shlex.join(prepared.words))
+    return 0

@@ -1,0 +1,112 @@
+"""Prints for people: the table of a run, sentences on stderr.  Computes nothing that a program would want; that is in report.py."""
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable
+from typing import IO, Any
+
+from penstock.report import FileReport, Report
+
+MOST_FILES = 25
+WIDTH_OF_A_PIPE = 160
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could move the cursor or hide characters written as an escape."""
+    return "".join(
+        character if not unicodedata.category(character).startswith(("C", "Zl", "Zp")) else ascii(character)[1:-1]
+        for character in text
+    )
+
+
+def say(text: str) -> None:
+    """One sentence on stderr."""
+    print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """The only thing on stdout."""
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def amount(number: int) -> str:
+    """12345678 -> "12.3 M": three digits, powers of 1000."""
+    value = float(number)
+    for unit in ("", " k", " M", " G", " T", " P"):
+        if value < 999.5 or unit == " P":
+            return f"{number}" if not unit else f"{value:.3g}{unit}"
+        value /= 1000
+    return f"{number}"
+
+
+def byte_amount(number: int) -> str:
+    """1536 -> "1.5 KiB"."""
+    value = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1023.5 or unit == "PiB":
+            return f"{number} B" if unit == "B" else f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{number} B"
+
+
+def seconds(value: float) -> str:
+    return "-" if value == 0 else f"{value:.4f}" if value < 10 else f"{value:.2f}"
+
+
+def _phases_shown(files: Iterable[FileReport]) -> list[str]:
+    names: dict[str, None] = {}
+    for file in files:
+        for name, value in file.phases.items():
+            if value.sum > 0:
+                names[name] = None
+    return list(names)
+
+
+def print_report(report: Report, stream: IO[str]) -> None:
+    """One row per file, the slowest first; the phases of a row add up to its wall time."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=stream, width=None if stream.isatty() else WIDTH_OF_A_PIPE, highlight=False, markup=False)
+    files = sorted(report.files, key=lambda file: file.mean(file.wall), reverse=True)
+    phases = _phases_shown(files)
+    if files:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
+        table.add_column("file", overflow="fold")
+        table.add_column("strategy", overflow="fold")
+        for name in ("calls", "bytes", "pieces", "wall s", *phases, "slowest s"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for file in files[:MOST_FILES]:
+            cells = [
+                printable(file.file),
+                printable(file.strategy),
+                amount(file.calls),
+                byte_amount(file.bytes),
+                amount(file.pieces),
+            ]
+            times = [file.wall, *(file.phases.get(name) for name in phases)]
+            cells += [seconds(file.mean(value)) if value else "-" for value in times]
+            table.add_row(*(Text(cell) for cell in [*cells, seconds(file.wall.max)]))
+        console.print(table)
+        console.print(
+            "Seconds are means over the ranks; the phases of a row add up to its wall time, which is time inside MPI_File calls."
+        )
+    if len(files) > MOST_FILES:
+        console.print(f"{len(files) - MOST_FILES} more files are in the report; penstock report --json FILE shows all.")
+    for file in files[:MOST_FILES]:
+        for text in file.complaints:
+            console.print(f"{printable(file.file)}: {printable(text)}")
+        for text in file.errors:
+            console.print(f"{printable(file.file)}: error: {printable(text)}")
+
+
+def print_problems(report: Report, name: str) -> None:
+    for problem in report.problems:
+        say(f"{name}, line {problem.line}: {problem.text}")
+    if report.problems_left_out:
+        say(f"{name}: {report.problems_left_out} more bad lines")

@@ -1,0 +1,146 @@
+"""Runs the test stages that are named and adds up their results.
+
+    tools/test.py [--jobs N] STAGE...      STAGE: a CMake preset (release, dev, asan, tsan, no-mpi), pytest, conformance
+
+All stages run even when one fails.  The last line says `N passed, N failed, N skipped`; the exit code is 1 when anything failed.
+The same line is left in build/test-summary.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+BUILD = TOP / "build"
+PRESETS = ("release", "dev", "asan", "tsan", "no-mpi")
+SECONDS_PER_TEST = 300
+
+
+@dataclass
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def counts_of_junit(path: Path) -> Counts:
+    """Adds up one JUnit file, as ctest and pytest write it."""
+    total = Counts()
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+            total.failed += 1
+        elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+            total.skipped += 1
+        else:
+            total.passed += 1
+    return total
+
+
+def call(words: list[str | Path], environment: dict[str, str] | None = None) -> int:
+    print("+", *words, flush=True)
+    return subprocess.run(words, cwd=TOP, env={**os.environ, **(environment or {})}, check=False).returncode
+
+
+def of_stage(name: str, exit_code: int, junit: Path) -> Counts:
+    """What a stage came to.  A stage that broke before or beside its tests counts as one failure."""
+    if not junit.is_file():
+        print(f"test: stage {name} ended with {exit_code} and left no results", flush=True)
+        return Counts(failed=1)
+    try:
+        counts = counts_of_junit(junit)
+    except ElementTree.ParseError as error:
+        print(f"test: stage {name}: {junit}: {error}", flush=True)
+        return Counts(failed=1)
+    if exit_code != 0 and counts.failed == 0:
+        print(f"test: stage {name} ended with {exit_code} although no test failed", flush=True)
+        counts.failed = 1
+    return counts
+
+
+def launcher_without_randomised_addresses() -> list[str | Path]:
+    """The thread sanitizer of older compilers can not start where the kernel spreads addresses widely."""
+    words: list[str | Path] = ["setarch", "-R"]
+    if shutil.which("setarch") and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0:
+        return words
+    return []
+
+
+def run_preset(name: str, jobs: int) -> Counts:
+    for words in (["cmake", "--preset", name], ["cmake", "--build", BUILD / name, "-j", str(jobs)]):
+        if (code := call(words)) != 0:
+            print(f"test: stage {name}: {words[1]} ended with {code}", flush=True)
+            return Counts(failed=1)
+    junit = BUILD / name / "ctest.xml"
+    junit.unlink(missing_ok=True)
+    before = launcher_without_randomised_addresses() if name == "tsan" else []
+    environment = {
+        # MPI libraries refuse root and more ranks than cores unless told; both are normal in tests.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    ctest: list[str | Path] = ["ctest", "--preset", name, "--timeout", str(SECONDS_PER_TEST), "-j", str(jobs)]
+    return of_stage(name, call([*before, *ctest, "--output-junit", junit], environment), junit)
+
+
+def run_pytest() -> Counts:
+    junit = BUILD / "pytest.xml"
+    junit.unlink(missing_ok=True)
+    words: list[str | Path] = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/python", f"--junitxml={junit}"]
+    return of_stage("pytest", call(words, {"PYTHONPATH": str(TOP / "python")}), junit)
+
+
+def run_conformance() -> Counts:
+    """Other projects' suites; a checkout without them has nothing to run here."""
+    program = TOP / "tests" / "conformance" / "run.py"
+    if not program.is_file():
+        print("test: no tests/conformance/run.py here", flush=True)
+        return Counts(skipped=1)
+    junit = BUILD / "conformance.xml"
+    junit.unlink(missing_ok=True)
+    code = call([sys.executable, program])
+    if junit.is_file():
+        return of_stage("conformance", code, junit)
+    return Counts(passed=int(code == 0), failed=int(code != 0))
+
+
+def run_stage(name: str, jobs: int) -> Counts:
+    if name == "pytest":
+        return run_pytest()
+    if name == "conformance":
+        return run_conformance()
+    return run_preset(name, jobs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("stages", nargs="+", choices=[*PRESETS, "pytest", "conformance"], metavar="STAGE")
+    arguments = parser.parse_args()
+    BUILD.mkdir(exist_ok=True)
+    summary = BUILD / "test-summary"
+    summary.unlink(missing_ok=True)
+    total = Counts()
+    for stage in arguments.stages:
+        counts = run_stage(stage, max(1, arguments.jobs))
+        print(f"test: {stage}: {counts}", flush=True)
+        total += counts
+    summary.write_text(f"{total}\n")
+    print(total, flush=True)
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,6 @@
 // Data access on an open file: from a request to a position, a strategy, an agreement.
 #include <algorithm>
+#include <optional>
 
 #include "file/file.h"
 #include "strategy/strategy.h"
@@ -138,15 +139,9 @@ Outcome File::carry_out(const View& view, const Request& request, Offset positio
   return outcome;
 }
 
-Result<bool> File::may_sieve_writes(store::File& store_file, bool& lock_ranges) {
-  const store::Traits& traits = store_file.traits();
-  lock_ranges = false;
-  if (!traits.node_local || !traits.range_locks) return false;
+Result<WriteRight> File::write_right(store::File& store_file) {
   const bool wanted = hints_.sieve_writes == hints::Switch::kEnable || hints_.strategy == hints::Strategy::kSieved;
-  const Result<WriteRight> right = sieve_lock_.acquire(store_file, wanted);
-  if (!right.ok()) return right.status();
-  lock_ranges = *right != WriteRight::kPlain;
-  return *right == WriteRight::kMaySieve;
+  return sieve_lock_.acquire(store_file, wanted);
 }
 
 Outcome File::move(const View& view, const Request& request, Offset position, OpTrace& trace) {
@@ -154,12 +149,11 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
   if (Status opened = open_store(); !opened.ok()) return {opened.with_context(request.write ? "write" : "read"), 0};
   store::File& store_file = *opened_.load(std::memory_order_acquire);
 
-  bool lock_ranges = false;
-  bool may_sieve = false;
+  WriteRight right = WriteRight::kPlain;
   if (request.write) {
-    const Result<bool> right = may_sieve_writes(store_file, lock_ranges);
-    if (!right.ok()) return {right.status().with_context(path_ + ": write"), 0};
-    may_sieve = *right;
+    const Result<WriteRight> held = write_right(store_file);
+    if (!held.ok()) return {held.status().with_context(path_ + ": write"), 0};
+    right = *held;
   }
 
   access::Tiling contiguous_view;
@@ -174,7 +168,7 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
     bounds = access::bounds_of(view.filetype, position, request.bytes);
     pattern.span_bytes = bounds.end - bounds.first;
     pattern.pieces = access::pieces_in(view.filetype, position, request.bytes);
-    choice = plan::choose(pattern, facts_of(store_file.traits()), hints_, may_sieve);
+    choice = plan::choose(pattern, facts_of(store_file.traits()), hints_, right == WriteRight::kMaySieve);
   }
   trace.count(Counter::kPieces, pattern.pieces);
 
@@ -189,10 +183,12 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
                                 request.write ? hints_.write_buffer_bytes : hints_.read_buffer_bytes};
   // A sieving neighbour rewrites whole windows: while there is one, every write keeps it out of the range it touches.  The sieved strategy
   // locks its own windows.
-  const bool lock_here = lock_ranges && choice != plan::Choice::kSieved;
-  if (lock_here) {
+  std::optional<WriteGuard> guard;
+  if (right != WriteRight::kPlain && choice != plan::Choice::kSieved) {
     PhaseScope waiting(trace, Phase::kWait);
-    if (Status locked = store_file.lock_range(bounds.first, bounds.end - bounds.first, true); !locked.ok()) return {locked, 0};
+    Result<WriteGuard> locked = WriteGuard::lock(store_file, right, bounds.first, bounds.end);
+    if (!locked.ok()) return {locked.status().with_context(path_ + ": write"), 0};
+    guard.emplace(std::move(*locked));
   }
   Result<Offset> moved = Offset{0};
   switch (choice) {
@@ -208,10 +204,6 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
       trace.count(Counter::kSieved);
       moved = request.write ? strategy::write_sieved(access) : strategy::read_sieved(access);
       break;
-  }
-  if (lock_here) {
-    Status unlocked = store_file.unlock_range(bounds.first, bounds.end - bounds.first);
-    if (moved.ok() && !unlocked.ok()) moved = unlocked;
   }
   if (!moved.ok()) return {moved.status().with_context(path_ + (request.write ? ": write" : ": read")), 0};
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, *moved);

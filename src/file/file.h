@@ -178,7 +178,7 @@ class File {
   void drain_collectives();
   Result<Offset> end_in_etypes();
   int shared_word() const { return static_cast<int>(view_number_ & 1); }
-  Result<bool> may_sieve_writes(store::File& store_file, bool& lock_ranges);
+  Result<WriteRight> write_right(store::File& store_file);
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
                    const std::shared_ptr<Pending>& pending);
 

@@ -1,8 +1,10 @@
-# One library per MPI ABI (libpenstock-mpich.so, -ompi.so, -abi.so), each compiled with that MPI's mpi.h, and the front that is preloaded.
+# One library per MPI ABI (libpenstock-mpich.so, -ompi.so, -abi.so), each compiled with that MPI's mpi.h, and the
+# front that is preloaded.
 #
-# No flavour is linked with an MPI library: its MPI symbols are bound, when it is loaded, to the MPI library that the program brought.
-# Linking would write one file name into it, and an MPI library that was renamed (as Python packages do) would be loaded a second time.
-# tests/abi checks instead that every undefined symbol is one that the MPI library has.
+# No flavour is linked with an MPI library: its MPI symbols are bound, when it is loaded, to the MPI library that the
+# program brought. Linking would write one file name into it, and an MPI library that was renamed (as Python packages
+# do) would be loaded a second time. tests/abi checks instead that every undefined symbol is one that the MPI library
+# has.
 set(PENSTOCK_MPICH_INCLUDE "" CACHE PATH "Directory of MPICH's mpi.h (default: asked of mpicc.mpich or mpicc)")
 set(PENSTOCK_OMPI_INCLUDE "" CACHE PATH "Directory of Open MPI's mpi.h (default: asked of mpicc.openmpi or mpicc)")
 set(PENSTOCK_ABI_INCLUDE "" CACHE PATH "Directory of mpi_abi.h, the standard ABI's header (the PyPI package mpich has one)")
@@ -18,7 +20,8 @@ endif()
 
 # --- Where each MPI's header is. ---------------------------------------------------------------------------------------
 
-# Sets OUT to the directories after FLAG (-I or -L) in what `COMPILER QUESTION` prints, and after them the further arguments.
+# Sets OUT to the directories after FLAG (-I or -L) in what `COMPILER QUESTION` prints, and after them the further
+# arguments.
 function(penstock_ask_compiler compiler question flag out)
   execute_process(COMMAND ${compiler} ${question} OUTPUT_VARIABLE line ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   separate_arguments(words UNIX_COMMAND "${line}")
@@ -41,8 +44,8 @@ function(penstock_directory_of header mark out)
   endforeach()
 endfunction()
 
-# Sets OUT_include and OUT_libraries for the MPI whose mpi.h defines MARK: in the directory GIVEN, else as told by the first compiler
-# among NAMES that is of this family.
+# Sets OUT_include and OUT_libraries for the MPI whose mpi.h defines MARK: in the directory GIVEN, else as told by the
+# first compiler among NAMES that is of this family.
 function(penstock_find_mpi mark given out)
   penstock_directory_of(mpi.h ${mark} include ${given})
   set(libraries ${given}/../lib)
@@ -96,8 +99,8 @@ function(penstock_preloaded target name map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${map})
 endfunction()
 
-# The front is plain C, optimized and bare in every build: a stub has to be a jump, so that the caller can be told from the return
-# address, and a sanitizer's run-time library would come with it into every process.
+# The front is plain C, optimized and bare in every build: a stub has to be a jump, so that the caller can be told
+# from the return address, and a sanitizer's run-time library would come with it into every process.
 add_library(penstock_front SHARED ${CMAKE_SOURCE_DIR}/src/preload/front.c)
 set_target_properties(penstock_front PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
 target_compile_options(penstock_front PRIVATE -O2 -fno-sanitize=all)
@@ -111,8 +114,8 @@ set(PENSTOCK_FLAVOUR_ROOMS penstock_file penstock_strategy penstock_plan penstoc
                            penstock_access penstock_trace penstock_base)
 file(GLOB PENSTOCK_FLAVOUR_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/mpi/*.cpp)
 
-# penstock_flavour(NAME INCLUDE): libpenstock-NAME.so.  Carries its own C++ run-time library, so that a program's older one does not matter;
-# bound lazily, because MPI libraries of one ABI differ in which functions they have.
+# penstock_flavour(NAME INCLUDE): libpenstock-NAME.so.  Carries its own C++ run-time library, so that a program's
+# older one does not matter; bound lazily, because MPI libraries of one ABI differ in which functions they have.
 function(penstock_flavour name include)
   string(TOUPPER ${name} upper)
   add_library(penstock_${name} SHARED ${PENSTOCK_FLAVOUR_SOURCES} ${PENSTOCK_GENERATED}/abi/entries.cpp)

@@ -1,4 +1,5 @@
-// Finds the native MPI library's functions.  Knows the loader, and the names MPI libraries of this ABI are loaded under.
+// Finds the native MPI library's functions.  Knows the loader, and the names MPI libraries of this ABI are loaded
+// under.
 #include "mpi/real.h"
 
 #include <dlfcn.h>

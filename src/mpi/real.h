@@ -1,8 +1,10 @@
-// The native MPI library's functions, found by name when they are first needed.  Knows no file, no handle and no datatype.
+// The native MPI library's functions, found by name when they are first needed.  Knows no file, no handle and no
+// datatype.
 //
-// Our own MPI_File_* and PMPI_File_* stand in front of the native ones, so calling those by their plain names would come back to us:
-// whoever wants the native function asks here.  Functions that some MPI libraries lack (large-count forms, extensions) are asked for
-// here too, because a reference that cannot be bound would end the program at the first call.
+// Our own MPI_File_* and PMPI_File_* stand in front of the native ones, so calling those by their plain names would
+// come back to us: whoever wants the native function asks here.  Functions that some MPI libraries lack (large-count
+// forms, extensions) are asked for here too, because a reference that cannot be bound would end the program at the
+// first call.
 #pragma once
 
 #include <mpi.h>
@@ -12,16 +14,17 @@
 
 namespace penstock::mpi {
 
-/// The native function called `name`, or null.  What stands behind us in the preload order comes first (a profiling tool), then the MPI
-/// library itself, whether or not it is in the global scope.  Never one of our own.  Local; from any thread; not cached.
+/// The native function called `name`, or null.  What stands behind us in the preload order comes first (a profiling
+/// tool), then the MPI library itself, whether or not it is in the global scope.  Never one of our own.  Local; from
+/// any thread; not cached.
 void* real_symbol(const char* name);
 
-/// True while this thread is inside a native function that was called through RealFunction.  Then an MPI_File_open that arrives
-/// here comes from the native library, or from a tool behind us, and belongs to it.
+/// True while this thread is inside a native function that was called through RealFunction.  Then an MPI_File_open
+/// that arrives here comes from the native library, or from a tool behind us, and belongs to it.
 bool inside_native_call();
 
-/// Ends a call that the native library has no function for: its error handler for `native` sees MPI_ERR_UNSUPPORTED_OPERATION.
-/// Returns that class.
+/// Ends a call that the native library has no function for: its error handler for `native` sees
+/// MPI_ERR_UNSUPPORTED_OPERATION. Returns that class.
 int unsupported_by_native(MPI_File native);
 
 /// Marks this thread as being inside a native function for as long as it lives.

@@ -1,9 +1,11 @@
-// The library that is preloaded: finds out which MPI is in the process and passes MPI_File_* calls to the flavour built for it.
+// The library that is preloaded: finds out which MPI is in the process and passes MPI_File_* calls to the flavour
+// built for it.
 //
-// It may be loaded into any program, MPI or not (launchers, shells, compilers), so it needs only libc, starts nothing, says nothing and
-// knows no type of MPI.  Every argument of every file function is an integer or a pointer and none has more than six, so a
-// stub hands six machine words on through its slot.  A slot first leads to the search for the MPI library, afterwards to the flavour's
-// function (or to the native one, when the user asked for that or there is no flavour to load).
+// It may be loaded into any program, MPI or not (launchers, shells, compilers), so it needs only libc, starts
+// nothing, says nothing and knows no type of MPI.  Every argument of every file function is an integer or a pointer
+// and none has more than six, so a stub hands six machine words on through its slot.  A slot first leads to the
+// search for the MPI library, afterwards to the flavour's function (or to the native one, when the user asked for
+// that or there is no flavour to load).
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +29,8 @@
 
 typedef intptr_t (*FileFunction)(WORDS);
 
-/// What became of the calls, for tools that look into the process: one word (idle, flavour, bypass, native, absent), then details.
+/// What became of the calls, for tools that look into the process: one word (idle, flavour, bypass, native, absent),
+/// then details.
 EXPORTED char penstock_front_state[PATH_MAX + 512] = "idle: no MPI_File function was called yet";
 
 // --- Slots and stubs. ------------------------------------------------------------------------------------------------
@@ -43,8 +46,8 @@ static _Atomic(FileFunction) slots[PENSTOCK_FRONT_SYMBOL_COUNT] = {PENSTOCK_FRON
 #define NAME(slot, symbol, missing) #symbol,
 static const char* const slot_names[PENSTOCK_FRONT_SYMBOL_COUNT] = {PENSTOCK_FRONT_SYMBOLS(NAME)};
 
-/// What a function returns when there is nothing to call: an error (MPI_ERR_OTHER in Open MPI and in the standard ABI, MPI_ERR_INTERN in
-/// MPICH, whose numbers we cannot know before we know the MPI) or a null handle.
+/// What a function returns when there is nothing to call: an error (MPI_ERR_OTHER in Open MPI and in the standard
+/// ABI, MPI_ERR_INTERN in MPICH, whose numbers we cannot know before we know the MPI) or a null handle.
 enum Missing { kNoFile = 0, kNoMpiError = 16 };
 
 #define MISSING(slot, symbol, missing) missing,
@@ -171,8 +174,9 @@ static const MpiLibrary* library_of(const MpiLibraries* libraries, const void* c
   return &libraries->items[0];
 }
 
-/// Which flavour serves this library, or null when we know none.  The standard ABI goes by its name, which the standard fixes: behind
-/// it may be either family.  Both other marks are symbols that the family's mpi.h makes programs refer to.
+/// Which flavour serves this library, or null when we know none.  The standard ABI goes by its name, which the
+/// standard fixes: behind it may be either family.  Both other marks are symbols that the family's mpi.h makes
+/// programs refer to.
 static const char* flavour_of(const MpiLibrary* library) {
   if (strstr(base_name(library->map->l_name), "mpi_abi") != NULL) return "abi";
   if (dlsym(library->handle, "ompi_mpi_comm_world") != NULL) return "ompi";
@@ -185,7 +189,8 @@ static const char* flavour_of(const MpiLibrary* library) {
 static void* chosen_handle;     ///< of the MPI library in use, null before it is known
 static bool only_chosen_handle;  ///< another MPI library may be the next in the preload order
 
-/// What a flavour uses to reach the native library: whatever stands behind us in the preload order, then the library itself.
+/// What a flavour uses to reach the native library: whatever stands behind us in the preload order, then the library
+/// itself.
 static void* native_symbol(const char* name) {
   void* symbol = only_chosen_handle ? NULL : dlsym(RTLD_NEXT, name);
   if (symbol == NULL && chosen_handle != NULL) symbol = dlsym(chosen_handle, name);
@@ -204,8 +209,8 @@ static bool is_set(const char* variable) {
   return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
-/// The file that `address` is mapped from, with its whole path: the loader keeps a relative LD_PRELOAD as it was written, which says
-/// nothing any more once the program has changed its directory.
+/// The file that `address` is mapped from, with its whole path: the loader keeps a relative LD_PRELOAD as it was
+/// written, which says nothing any more once the program has changed its directory.
 static bool mapped_file(const void* address, char path[PATH_MAX]) {
   FILE* maps = fopen("/proc/self/maps", "re");
   if (maps == NULL) return false;

@@ -1,4 +1,5 @@
-// Calls entry points on handles of each sort and checks who was asked.  Prints what was not as expected; exit 1 when anything was.
+// Calls entry points on handles of each sort and checks who was asked.  Prints what was not as expected; exit 1 when
+// anything was.
 #include <dlfcn.h>
 #include <mpi.h>
 

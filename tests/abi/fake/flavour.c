@@ -1,5 +1,6 @@
-// A stand-in for a flavour: every function answers with its own name, or with a sum of its arguments when the first is not null.
-// It refers to data of the MPI library, as Open MPI's handles do, so it loads only when that library was put in reach.
+// A stand-in for a flavour: every function answers with its own name, or with a sum of its arguments when the first
+// is not null. It refers to data of the MPI library, as Open MPI's handles do, so it loads only when that library was
+// put in reach.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -13,7 +14,8 @@ static intptr_t answer_while_loading;
 
 void penstock_flavour_start(void* (*given)(const char*)) { resolver = given; }
 
-/// What the tests ask about the inside: 1 the MPI's data, 2 and 3 the native functions as the resolver finds them, 4 a re-entered call.
+/// What the tests ask about the inside: 1 the MPI's data, 2 and 3 the native functions as the resolver finds them, 4
+/// a re-entered call.
 static intptr_t inside(intptr_t question) {
   if (question == 1) return native_data;
   if (question == 4) return answer_while_loading;

@@ -1,4 +1,5 @@
-// A module that keeps its MPI library to itself, as Python's do: linked with it, loaded without adding to the global scope.
+// A module that keeps its MPI library to itself, as Python's do: linked with it, loaded without adding to the global
+// scope.
 #include <stdint.h>
 
 intptr_t MPI_File_get_size(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);

@@ -1,5 +1,5 @@
-// A stand-in for an MPI library: the marks that the front looks for, a few file functions, and data that a flavour refers to.
-// FAMILY_MARK is the symbol that tells the family; ANSWER tells one library from another.
+// A stand-in for an MPI library: the marks that the front looks for, a few file functions, and data that a flavour
+// refers to. FAMILY_MARK is the symbol that tells the family; ANSWER tells one library from another.
 #include <stdint.h>
 
 int FAMILY_MARK = 1;

@@ -1,5 +1,6 @@
-// What a native MPI library would answer, under names that the driver's resolver maps to.  It notes each call in `last_native`.
-// It has no MPI_File_read_c and no MPI_File_seek, has MPI_File_write_at_c, and its MPI_File_sync opens a file of its own.
+// What a native MPI library would answer, under names that the driver's resolver maps to.  It notes each call in
+// `last_native`. It has no MPI_File_read_c and no MPI_File_seek, has MPI_File_write_at_c, and its MPI_File_sync opens
+// a file of its own.
 #include <mpi.h>
 
 #include <string>

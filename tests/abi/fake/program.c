@@ -1,4 +1,5 @@
-// Makes the calls that its arguments name, in order, and prints one line for each answer; then what the front says of itself.
+// Makes the calls that its arguments name, in order, and prints one line for each answer; then what the front says of
+// itself.
 //   call SYMBOL A B    all-names FILE    words    threads    module FILE A B    load FILE    chdir PATH    errno
 #define _GNU_SOURCE
 #include <dlfcn.h>

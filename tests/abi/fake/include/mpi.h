@@ -1,5 +1,5 @@
-// As much of an mpi.h as the entry points need.  No large-count declarations, as in Open MPI 4; MPI_Aint is narrower than MPI_Count, so
-// that extents can be too large for it.
+// As much of an mpi.h as the entry points need.  No large-count declarations, as in Open MPI 4; MPI_Aint is narrower
+// than MPI_Count, so that extents can be too large for it.
 #pragma once
 
 #include <stdint.h>

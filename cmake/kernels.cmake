@@ -37,8 +37,8 @@ add_custom_target(penstock_kernels ALL)
 # penstock_mpi_program(NAME [NETCDF] SOURCES source... [HEADERS header...]): build/<preset>/kernels/<mpi>/NAME for each MPI.
 function(penstock_mpi_program name)
   cmake_parse_arguments(PROGRAM "NETCDF" "" "SOURCES;HEADERS" ${ARGN})
-  set(options -std=gnu11 -O2 -g -Wall -Wextra -ffp-contract=off)
-  set(libraries -lm)
+  set(options -std=gnu11 -O2 -g -Wno-unused-function -I${CMAKE_SOURCE_DIR}/bench/programs -Wall -Wextra -ffp-contract=off)
+  set(libraries -lm -lrt)
   if(PROGRAM_NETCDF AND PENSTOCK_NETCDF_INCLUDE AND PENSTOCK_NETCDF_LIBRARY)
     # The wrapper's own directories come first: a NetCDF beside another MPI must not bring that MPI's mpi.h along.
     list(APPEND options -DE3SM_NETCDF -idirafter ${PENSTOCK_NETCDF_INCLUDE})
@@ -67,3 +67,7 @@ set(E3SM ${CMAKE_SOURCE_DIR}/kernels/e3sm)
 penstock_mpi_program(e3sm NETCDF
   SOURCES ${E3SM}/e3sm.c ${E3SM}/check.c ${E3SM}/requests.c ${E3SM}/map.c ${E3SM}/mesh.c ${E3SM}/content.c
   HEADERS ${E3SM}/e3sm.h)
+
+set(PROGRAMS ${CMAKE_SOURCE_DIR}/bench/programs)
+penstock_mpi_program(independent SOURCES ${PROGRAMS}/independent.c HEADERS ${PROGRAMS}/measure.h)
+penstock_mpi_program(bound SOURCES ${CMAKE_SOURCE_DIR}/bench/bound/bound.c HEADERS ${PROGRAMS}/measure.h)

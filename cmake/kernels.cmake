@@ -1,0 +1,73 @@
+# Plain MPI programs (kernels and benchmarks), built once for each MPI of this machine with that MPI's own compiler wrapper.
+# PENSTOCK_KERNEL_MPIS lists them as NAME=WRAPPER; further ones can be given, for example mpich5=/opt/mpich5/bin/mpicc.
+# Beside the programs, build/<preset>/kernels/NAME/launcher holds the path of the mpiexec that starts them.
+set(PENSTOCK_KERNEL_MPIS "auto" CACHE STRING "auto, none, or a list of NAME=COMPILER WRAPPER; auto may be one of the list")
+
+find_path(PENSTOCK_NETCDF_INCLUDE netcdf.h)
+find_library(PENSTOCK_NETCDF_LIBRARY netcdf)
+
+set(PENSTOCK_KERNEL_WRAPPERS "")
+if(PENSTOCK_FLAVOURS STREQUAL "none")
+  set(PENSTOCK_KERNEL_MPIS_WANTED none)
+else()
+  set(PENSTOCK_KERNEL_MPIS_WANTED ${PENSTOCK_KERNEL_MPIS})
+endif()
+foreach(entry IN LISTS PENSTOCK_KERNEL_MPIS_WANTED)
+  if(entry STREQUAL "auto")
+    foreach(name mpich openmpi)
+      find_program(PENSTOCK_WRAPPER_${name} mpicc.${name})
+      if(PENSTOCK_WRAPPER_${name})
+        list(APPEND PENSTOCK_KERNEL_WRAPPERS "${name}=${PENSTOCK_WRAPPER_${name}}")
+      else()
+        message(STATUS "kernels: no mpicc.${name}; programs for it are not built")
+      endif()
+    endforeach()
+  elseif(entry MATCHES "^[A-Za-z0-9_.-]+=.+$")
+    list(APPEND PENSTOCK_KERNEL_WRAPPERS "${entry}")
+  elseif(NOT entry STREQUAL "none")
+    message(FATAL_ERROR "PENSTOCK_KERNEL_MPIS: '${entry}' is neither auto, none nor NAME=COMPILER WRAPPER")
+  endif()
+endforeach()
+if(PENSTOCK_KERNEL_WRAPPERS AND NOT (PENSTOCK_NETCDF_INCLUDE AND PENSTOCK_NETCDF_LIBRARY))
+  message(STATUS "kernels: no NetCDF (libnetcdf-dev); e3sm is built without --map")
+endif()
+
+add_custom_target(penstock_kernels ALL)
+
+# penstock_mpi_program(NAME [NETCDF] SOURCES source... [HEADERS header...]): build/<preset>/kernels/<mpi>/NAME for each MPI.
+function(penstock_mpi_program name)
+  cmake_parse_arguments(PROGRAM "NETCDF" "" "SOURCES;HEADERS" ${ARGN})
+  set(options -std=gnu11 -O2 -g -Wno-unused-function -I${CMAKE_SOURCE_DIR}/bench/programs -Wall -Wextra -ffp-contract=off)
+  set(libraries -lm -lrt)
+  if(PROGRAM_NETCDF AND PENSTOCK_NETCDF_INCLUDE AND PENSTOCK_NETCDF_LIBRARY)
+    # The wrapper's own directories come first: a NetCDF beside another MPI must not bring that MPI's mpi.h along.
+    list(APPEND options -DE3SM_NETCDF -idirafter ${PENSTOCK_NETCDF_INCLUDE})
+    list(APPEND libraries ${PENSTOCK_NETCDF_LIBRARY})
+  endif()
+  foreach(entry IN LISTS PENSTOCK_KERNEL_WRAPPERS)
+    string(REGEX REPLACE "=.*" "" mpi "${entry}")
+    string(REGEX REPLACE "^[^=]*=" "" wrapper "${entry}")
+    string(REGEX REPLACE "mpicc([^/]*)$" "mpiexec\\1" launcher "${wrapper}")
+    set(directory ${CMAKE_BINARY_DIR}/kernels/${mpi})
+    file(MAKE_DIRECTORY ${directory})
+    file(CONFIGURE OUTPUT ${directory}/launcher CONTENT "${launcher}\n")
+    add_custom_command(
+      OUTPUT ${directory}/${name}
+      COMMAND ${wrapper} ${options} -o ${directory}/${name} ${PROGRAM_SOURCES} ${libraries}
+      DEPENDS ${PROGRAM_SOURCES} ${PROGRAM_HEADERS}
+      WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+      COMMENT "Building ${name} with ${mpi}"
+      VERBATIM)
+    add_custom_target(kernel_${mpi}_${name} DEPENDS ${directory}/${name})
+    add_dependencies(penstock_kernels kernel_${mpi}_${name})
+  endforeach()
+endfunction()
+
+set(E3SM ${CMAKE_SOURCE_DIR}/kernels/e3sm)
+penstock_mpi_program(e3sm NETCDF
+  SOURCES ${E3SM}/e3sm.c ${E3SM}/check.c ${E3SM}/requests.c ${E3SM}/map.c ${E3SM}/mesh.c ${E3SM}/content.c
+  HEADERS ${E3SM}/e3sm.h)
+
+set(PROGRAMS ${CMAKE_SOURCE_DIR}/bench/programs)
+penstock_mpi_program(independent SOURCES ${PROGRAMS}/independent.c HEADERS ${PROGRAMS}/measure.h)
+penstock_mpi_program(bound SOURCES ${CMAKE_SOURCE_DIR}/bench/bound/bound.c HEADERS ${PROGRAMS}/measure.h)

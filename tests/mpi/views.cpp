@@ -153,6 +153,7 @@ TEST(view_resets_both_pointers) {
 
 TEST(tiles_follow_the_extent) {
   // A filetype of two ints in an extent of five, twice: ints 0, 1, 5, 6 from the displacement on.
+  check::make_file_for_all(scratch(), check::Bytes(static_cast<std::size_t>(100 * check::size + 100), 0));
   MPI_File file;
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
   MPI_Datatype pair, filetype;
@@ -183,6 +184,7 @@ TEST(tiles_follow_the_extent) {
 
 TEST(lower_bound_below_zero) {
   // A negative lower bound moves nothing by itself: bytes are where the typemap says, copies an extent apart.
+  check::make_file_for_all(scratch(), check::Bytes(static_cast<std::size_t>(100 * check::size + 100), 0));
   MPI_File file;
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
   MPI_Datatype filetype;
@@ -201,6 +203,26 @@ TEST(lower_bound_below_zero) {
   CHECK_EQ(got[0], 11);
   CHECK_EQ(got[1], 0);
   CHECK_EQ(got[3], 22);
+}
+
+TEST(gaps_of_a_new_file_are_zero) {
+  // The standard leaves bytes undefined that nobody wrote; what we promise is that of the file system: zeros.
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  MPI_Datatype filetype = vector_of_ints(20, 1, 3);
+  CHECK_OK(set_view(file, 300 * check::rank, MPI_INT, filetype));
+  std::vector<int> values(20, -1);
+  CHECK_OK(MPI_File_write(file, values.data(), 20, MPI_INT, MPI_STATUS_IGNORE));
+  CHECK_OK(MPI_File_close(&file));
+  MPI_Type_free(&filetype);
+  check::barrier();
+  if (check::rank != 0) return;
+  const check::Bytes bytes = check::contents(scratch());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::size_t within = i % 300;
+    const bool written = within < 232 && within % 12 < 4;
+    if (!CHECK_EQ(bytes[i], written ? 255 : 0)) return;
+  }
 }
 
 TEST(zero_length_blocks) {

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""Builds and runs the MPI-level tests of this directory; needs nothing but an MPI and Python.
+
+A source file says in its first lines how it wants to be run (the comment sign of its language, then):
+    ranks: 1 3 4                 numbers of ranks, one run for each
+    run: NAME=VALUE ... ARGS     one more way to run it (environment and arguments); without such a line: once, plain
+    time limit: 60               seconds for one run
+    preloaded only               makes sense with Penstock preloaded only
+    runs alone                   so heavy that nothing else should run beside it
+
+The verdict of a run is the line "ok" from rank 0: what mpiexec returns is not to be trusted.
+Exit: 0 all passed, 1 something failed, 2 wrong usage, 77 skipped (what it needs is not there).
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SKIPPED = 77
+COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
+FLAGS = {
+    ".c": ["-std=c17", "-O1", "-g", "-Wall", "-Wextra"],
+    ".cpp": ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type", "-pthread",
+             "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"],
+    ".f90": ["-O1", "-g", "-Wall", "-fno-range-check"],
+}  # fmt: skip
+
+
+@dataclass
+class Program:
+    """One test program and how it wants to be run."""
+
+    source: Path
+    ranks: list[int] = field(default_factory=lambda: [1, 3, 4])
+    runs: list[str] = field(default_factory=list)
+    time_limit: int = 60
+    preloaded_only: bool = False
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.source.stem
+
+    @property
+    def kind(self) -> str:
+        return self.source.suffix
+
+
+def read_program(source: Path) -> Program:
+    program = Program(source)
+    for line in source.read_text().splitlines()[:40]:
+        match = re.match(r"^\s*(?://|/\*|!|#)\s*(ranks|run|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$", line)
+        if not match:
+            continue
+        key, value = match.group(1), match.group(2)
+        if key == "ranks":
+            program.ranks = [int(word) for word in value.split()]
+        elif key == "run":
+            program.runs.append(value)
+        elif key == "time limit":
+            program.time_limit = int(value)
+        elif key == "preloaded only":
+            program.preloaded_only = True
+        elif key == "runs alone":
+            program.alone = True
+    program.runs = program.runs or [""]
+    return program
+
+
+def all_programs() -> list[Program]:
+    sources = [p for p in sorted(HERE.iterdir()) if p.suffix in COMPILERS or (p.suffix == ".py" and p.name.startswith("io_"))]
+    return [read_program(source) for source in sources]
+
+
+@dataclass
+class Mpi:
+    """An MPI library: how to compile for it and how to start its programs."""
+
+    name: str
+    launcher: str
+    compiler_suffix: str
+
+    @property
+    def is_openmpi(self) -> bool:
+        return self.name == "openmpi"
+
+    def launch(self, ranks: int, environment: dict[str, str], command: list[str]) -> list[str]:
+        line = [self.launcher, "-n", str(ranks)]
+        if self.is_openmpi:
+            # More ranks than cores: let waiting ranks give up the core, and bind none of them.
+            line += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "self,vader"]
+            for name, value in environment.items():
+                line += ["-x", f"{name}={value}"]
+        else:
+            environment = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none", **environment}
+            for name, value in environment.items():
+                line += ["-genv", name, value]
+        return line + command
+
+
+def find_mpi(name: str, launcher: str | None) -> Mpi | None:
+    found = launcher or shutil.which(f"mpiexec.{name}")
+    return Mpi(name, found, name) if found else None
+
+
+def binary_of(program: Program, mpi: Mpi, build: Path) -> Path:
+    return build / mpi.name / program.name
+
+
+def build_program(program: Program, mpi: Mpi, build: Path) -> str | None:
+    """Compiles when the binary is older than its sources.  Returns why it could not, or None."""
+    if program.kind == ".py":
+        return None
+    compiler = shutil.which(f"{COMPILERS[program.kind]}.{mpi.compiler_suffix}")
+    if not compiler:
+        return f"skipped: no {COMPILERS[program.kind]}.{mpi.compiler_suffix} to compile it with"
+    binary = binary_of(program, mpi, build)
+    parts = [program.source, Path(__file__), *HERE.glob("*.h"), *HERE.glob("*.inc")]
+    if binary.exists() and binary.stat().st_mtime > max(part.stat().st_mtime for part in parts):
+        return None
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    modules = binary.parent / f"{program.name}.modules"
+    extra = ["-J", str(modules)] if program.kind == ".f90" else []
+    if extra:
+        modules.mkdir(exist_ok=True)
+    line = [compiler, *FLAGS[program.kind], *extra, f"-I{HERE}", str(program.source), "-o", str(binary)]
+    done = subprocess.run(line, capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"does not compile:\n{shlex.join(line)}\n{done.stderr}"
+    if done.stderr:
+        sys.stderr.write(done.stderr)
+    return None
+
+
+def split_run(text: str) -> tuple[dict[str, str], list[str]]:
+    """NAME=VALUE words before the first that is none are environment, the others arguments."""
+    words = shlex.split(text)
+    environment = {}
+    while words and re.match(r"^[A-Z_][A-Z0-9_]*=", words[0]):
+        name, value = words.pop(0).split("=", 1)
+        environment[name] = value
+    return environment, words
+
+
+@dataclass
+class Outcome:
+    program: str
+    mpi: str
+    ranks: int
+    run: str
+    strategy: str
+    verdict: str  # ok, failed, timeout, skipped
+    seconds: float
+    output: str
+
+
+def end_group(process: subprocess.Popen) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(timeout=5)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, str]:
+    """Runs in a process group of its own; returns (verdict, output)."""
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
+    with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
+        process = subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment,
+            cwd=directory)  # fmt: skip
+        try:
+            process.wait(timeout=time_limit)
+            timed_out = False
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            end_group(process)
+        output.seek(0)
+        text = output.read()
+    if timed_out:
+        return "timeout", text + f"\nno verdict within {time_limit:g} s"
+    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) else "failed"), text
+
+
+def run_program(program: Program, mpi: Mpi, ranks: int, run: str, options: argparse.Namespace, test: str = "") -> Outcome:
+    environment, arguments = split_run(run)
+    if options.preload:
+        environment["LD_PRELOAD"] = options.preload
+    if options.strategy:
+        environment["PENSTOCK_HINTS"] = f"penstock_strategy={options.strategy}"
+    for setting in options.set:
+        name, _, value = setting.partition("=")
+        environment[name] = value
+    outcome = Outcome(program.name, mpi.name, ranks, run, options.strategy or "", "skipped", 0.0, "")
+    if program.preloaded_only and not options.preload:
+        outcome.output = "needs --preload"
+        return outcome
+    command = [str(binary_of(program, mpi, options.build))]
+    if program.kind == ".py":
+        python = options.python or sys.executable
+        if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:
+            outcome.output = f"{python} has no mpi4py and numpy; name one that has with --python"
+            return outcome
+        command = [python, str(program.source)]
+    with tempfile.TemporaryDirectory(prefix="penstock-mpi-", dir=options.directory) as directory:
+        environment["PENSTOCK_TEST_DIRECTORY"] = directory
+        command += arguments + (["--test", test] if test else []) + options.argument
+        began = time.monotonic()
+        limit = (options.time_limit or program.time_limit) * options.slower
+        outcome.verdict, outcome.output = run_line(mpi.launch(ranks, environment, command), limit, directory)
+        outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def tests_in(program: Program, mpi: Mpi, options: argparse.Namespace) -> list[str]:
+    """The single tests of a program that uses check.h, else one nameless test."""
+    if program.kind != ".cpp":
+        return [""]
+    listed = subprocess.run([str(binary_of(program, mpi, options.build)), "--list"], capture_output=True, text=True)
+    return listed.stdout.split() or [""]
+
+
+def report(outcome: Outcome, test: str, options: argparse.Namespace) -> None:
+    if options.json:
+        print(json.dumps({**outcome.__dict__, "test": test}), flush=True)
+        return
+    strategy = f" {outcome.strategy}" if outcome.strategy else ""
+    what = f"{outcome.program}{'.' + test if test else ''} {outcome.run}".strip()
+    print(f"{outcome.verdict:8}{outcome.mpi:8} n={outcome.ranks:<2}{strategy} {what}  {outcome.seconds:.1f} s", flush=True)
+    if outcome.verdict in ("failed", "timeout") or options.show:
+        lines = outcome.output.strip().splitlines()
+        shown = lines if options.show else lines[:40]
+        print("".join(f"    {line}\n" for line in shown), end="", flush=True)
+        if len(lines) > len(shown):
+            print(f"    ... {len(lines) - len(shown)} more lines (--show prints all)", flush=True)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="*", help="names, all when none is given; PROGRAM.TEST runs one test of it")
+    parser.add_argument("--mpi", action="append", choices=["mpich", "openmpi"], help="which MPI; default: every one that is here")
+    parser.add_argument("--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for")
+    parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
+    parser.add_argument("--strategy", choices=["independent", "mapped", "sieved"], help="force one strategy for all files")
+    parser.add_argument("--directory", help="where scratch files go; default: memory when there is any, else the temporary one")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release/tests/mpi", help="where binaries go")
+    parser.add_argument("--time-limit", type=float, help="seconds for one run instead of what the program asks for")
+    parser.add_argument("--slower", type=float, default=1.0, help="factor on every time limit, for busy machines")
+    parser.add_argument("--variant", type=int, help="only the N-th way to run, counted from 0")
+    parser.add_argument("--apart", action="store_true", help="every single test in a run of its own: a crash hides no other")
+    parser.add_argument("--launcher", help="mpiexec to use instead of mpiexec.MPI; needs one --mpi")
+    parser.add_argument("--python", help="interpreter with mpi4py for the Python programs")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="environment for the programs")
+    parser.add_argument("--argument", action="append", default=[], help="passed on to the programs")
+    parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
+    parser.add_argument("--no-build", action="store_true", help="take the binaries as they are")
+    parser.add_argument("--table", action="store_true", help="print name;kind;variant;ranks;limit;alone;preloaded per run (for CMake)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per run on stdout")
+    parser.add_argument("--show", action="store_true", help="print the output of every run whole")
+    options = parser.parse_args(arguments)
+    if options.launcher and len(options.mpi or []) != 1:
+        parser.error("--launcher needs exactly one --mpi, which says how to start programs with it")
+    if options.preload:
+        options.preload = str(Path(options.preload).resolve())
+        if not Path(options.preload).exists():
+            parser.error(f"--preload {options.preload}: no such file")
+    if options.directory is None and os.access("/dev/shm", os.W_OK):
+        options.directory = "/dev/shm"
+    return options
+
+
+def print_table() -> None:
+    for program in all_programs():
+        for variant in range(len(program.runs)):
+            for ranks in program.ranks:
+                flags = f"{int(program.alone)};{int(program.preloaded_only)}"
+                print(f"{program.name};{program.kind};{variant};{ranks};{program.time_limit};{flags}")
+
+
+def choose(options: argparse.Namespace) -> list[tuple[Program, str]]:
+    programs = {program.name: program for program in all_programs()}
+    if not options.programs:
+        return [(program, "") for program in programs.values()]
+    chosen = []
+    for wanted in options.programs:
+        name, _, test = wanted.partition(".")
+        if name not in programs:
+            sys.exit(f"run.py: no program is called {name}; there are: {' '.join(programs)}")
+        chosen.append((programs[name], test))
+    return chosen
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    if options.table:
+        print_table()
+        return 0
+    mpis = [mpi for name in options.mpi or ["mpich", "openmpi"] if (mpi := find_mpi(name, options.launcher))]
+    if not mpis:
+        print("run.py: no mpiexec.mpich and no mpiexec.openmpi found; install mpich or openmpi-bin, or use --launcher")
+        return SKIPPED
+    outcomes = []
+    for program, only in choose(options):
+        for mpi in mpis:
+            trouble = None if options.no_build else build_program(program, mpi, options.build)
+            if trouble:
+                verdict = "skipped" if trouble.startswith("skipped") else "failed"
+                outcomes.append(Outcome(program.name, mpi.name, 0, "", "", verdict, 0.0, trouble))
+                report(outcomes[-1], "", options)
+                continue
+            if options.build_only:
+                continue
+            tests = [only] if only or not options.apart else tests_in(program, mpi, options)
+            runs = program.runs if options.variant is None else [program.runs[options.variant]]
+            ranks = [int(word) for word in options.ranks.split(",")] if options.ranks else program.ranks
+            for test, run, count in ((t, r, c) for t in tests for r in runs for c in ranks):
+                outcomes.append(run_program(program, mpi, count, run, options, test))
+                report(outcomes[-1], test, options)
+    bad = [outcome for outcome in outcomes if outcome.verdict in ("failed", "timeout")]
+    if not options.json and not options.build_only:
+        skipped = sum(outcome.verdict == "skipped" for outcome in outcomes)
+        print(f"{len(outcomes) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped")
+    if bad:
+        return 1
+    return SKIPPED if outcomes and all(outcome.verdict == "skipped" for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

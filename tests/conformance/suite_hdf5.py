@@ -1,0 +1,63 @@
+"""HDF5's parallel tests (testpar), with a parallel libhdf5 that is built once for each MPI and kept."""
+
+import re
+from pathlib import Path
+
+import build
+from implementations import Implementation
+from model import Missing, Step, Suite, Test
+from sources import debian_source
+
+NAME = "hdf5"
+PROGRAMS = (
+    "t_mpi", "t_bigio", "testphdf5", "t_cache", "t_cache_image", "t_pread", "t_pshutdown", "t_prestart", "t_init_term", "t_shapesame",
+    "t_filters_parallel", "t_pflush1", "t_pflush2",
+)
+RANKS = 4
+RULE = "no failed line"
+# Left out of their own run of all tests at once and run alone, as their build files have it, is every test here: one run each.
+LONG_SECONDS = {"t_bigio": 900.0, "t_shapesame": 900.0, "t_cache": 900.0, "t_filters_parallel": 600.0, "t_pread": 300.0}
+MEMORY_GIB = {"t_bigio": 6.0}
+DISK_GIB = {"t_bigio": 10.0}
+CASE_SECONDS = 240.0
+
+
+def listed_tests(source: str) -> list[str]:
+    """The names of testphdf5's tests, from its calls of AddTest; a name that stands twice (chosen by a condition) counts once."""
+    return list(dict.fromkeys(re.findall(r'AddTest\(\s*"([^"]+)"', source)))
+
+
+def prepare(on: Implementation, cache: Path) -> Suite:
+    if not on.cc:
+        raise Missing(f"{NAME} on {on.name}: it brings no compiler wrapper")
+    source = debian_source("hdf5", cache)
+    root = cache / "build" / on.key / f"{NAME}-{source.version}"
+    root.mkdir(parents=True, exist_ok=True)
+    log, environment = root / "build.log", on.base_environment()
+    if not (root / "complete").exists():
+        if not (root / "Makefile").exists():
+            options = [
+                f"CC={on.cc}", "CFLAGS=-O1 -w", "--enable-parallel", "--disable-shared", "--disable-hl", "--disable-cxx", "--disable-fortran",
+                "--disable-java", "--disable-tools", "--enable-build-mode=production",
+            ]
+            build.run([str(source.tree / "configure"), *options], root, log, NAME, environment)
+        for arguments in (["-C", "src"], ["-C", "test", "libh5test.la"], ["-C", "testpar", *PROGRAMS]):
+            build.run(["make", f"-j{build.JOBS}", *arguments], root, log, NAME, environment)
+        (root / "complete").touch()
+
+    programs = root / "testpar"
+
+    def step(name: str, *arguments: str, ranks: int = RANKS, rule: str = RULE) -> Step:
+        return Step(str(programs / name), arguments, ranks, rule, (("HDF5_ALARM_SECONDS", "3600"), ("srcdir", str(source.tree / "testpar"))))
+
+    made = [
+        Test(NAME, f"testphdf5/{name}", (step("testphdf5", "-o", name),), CASE_SECONDS)
+        for name in listed_tests((source.tree / "testpar" / "testphdf5.c").read_text())
+    ]
+    if not made:
+        raise Missing(f"{NAME}: no AddTest in testphdf5.c")
+    alone = ("t_mpi", "t_bigio", "t_cache", "t_cache_image", "t_pread", "t_init_term", "t_shapesame", "t_filters_parallel")
+    made += [Test(NAME, name, (step(name),), LONG_SECONDS.get(name, 240.0), MEMORY_GIB.get(name, 0.0), DISK_GIB.get(name, 0.0)) for name in alone]
+    made.append(Test(NAME, "t_pflush1+t_pflush2", (step("t_pflush1", rule="gives up after passing"), step("t_pflush2")), 240.0))
+    made.append(Test(NAME, "t_pshutdown+t_prestart", (step("t_pshutdown"), step("t_prestart")), 240.0))
+    return Suite(NAME, made, [source.as_dict()])

@@ -91,6 +91,21 @@ int poll(void* state, MPI_Status*) {
   return MPI_SUCCESS;
 }
 
+/// Called by MPICH's Wait family; has to return with all of them complete.  MPI goes on meanwhile: what we wait for may depend, through another
+/// rank, on a message of this one.
+int wait_for(int count, void** states, double, MPI_Status*) {
+  for (int i = 0; i < count; ++i) {
+    auto* operation = static_cast<Operation*>(states[i]);
+    while (!operation->pending->done()) {
+      int arrived = 0;
+      PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &arrived, MPI_STATUS_IGNORE);
+      sched_yield();
+    }
+    complete(operation);
+  }
+  return MPI_SUCCESS;
+}
+
 /// Open MPI: requests whose completion the progress engine looks for.
 class Progressed {
  public:
@@ -176,7 +191,7 @@ Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, con
   int code = MPI_SUCCESS;
   if (polled) {
     const auto& start = extended_start.exists() ? extended_start : extended_start_weak;
-    code = start(query, release, cancel, poll, nullptr, operation, &operation->request);
+    code = start(query, release, cancel, poll, wait_for, operation, &operation->request);
   } else {
     code = PMPI_Grequest_start(query, release, cancel, operation, &operation->request);
   }

@@ -49,7 +49,8 @@ class Comm {
   virtual Status all_gather(const void* mine, std::size_t size_bytes, void* all) = 0;
   /// Like all_gather, at `root` only; `all` is ignored elsewhere.
   virtual Status gather(const void* mine, std::size_t size_bytes, void* all, int root) = 0;
-  /// before = sum of `mine` over lower ranks, total = over all ranks.
+  /// before = sum of `mine` over lower ranks, total = over all ranks.  Requires: mine >= 0.
+  /// Fails with kArgument, on all ranks, when the total does not fit in 64 bits.
   virtual Status exclusive_sum(Offset mine, Offset& before, Offset& total) = 0;
   /// The failure of the lowest failing rank, the same on all ranks; success when all succeeded.  Returns only when all ranks
   /// have called it: it is also a barrier.  On one node: shared memory and futex, no MPI.

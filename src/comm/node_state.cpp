@@ -15,7 +15,6 @@ namespace penstock::comm {
 namespace {
 
 constexpr std::int64_t kFirstNapNs = 250'000;
-constexpr std::int64_t kLongestNapNs = 4'000'000;
 // About ten microseconds: longer than a hand-over between two running ranks takes, shorter than a futex round trip hurts.
 constexpr int kSpins = 300;
 
@@ -69,7 +68,7 @@ bool FutexWord::wait(Done done, std::uint32_t bits, const Waiting& waiting) {
     pause_processor();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  std::int64_t nap_ns = kFirstNapNs;
+  std::int64_t nap_ns = std::min(kFirstNapNs, waiting.longest_nap_ns);
   bool in_time = true;
   for (;;) {
     const std::uint32_t seen = value.load(std::memory_order_seq_cst);
@@ -96,7 +95,7 @@ bool FutexWord::sleep(std::uint32_t seen, std::uint32_t bits, const Waiting& wai
   const long outcome = syscall(SYS_futex, &value, FUTEX_WAIT_BITSET, seen, waiting.poke != nullptr ? &until : nullptr,
                                nullptr, bits);
   if (outcome == 0 || errno != ETIMEDOUT) return true;  // woken, or EAGAIN or EINTR: the caller looks again
-  nap_ns = std::min(2 * nap_ns, kLongestNapNs);
+  nap_ns = std::min(2 * nap_ns, waiting.longest_nap_ns);
   return !waiting.poke(waiting.context);
 }
 

@@ -14,9 +14,10 @@
 namespace penstock::comm {
 
 /// How to wait.  `spins` looks before sleeping; 0 where ranks outnumber cores.  `poke`, when given, is called now and then by a
-/// sleeper (first after a quarter of a millisecond, later every few milliseconds) with `context`; true from it ends the wait.
+/// sleeper with `context`, first after a quarter of a millisecond at most, later every `longest_nap_ns`; true from it ends the wait.
 struct Waiting {
   int spins = 0;
+  std::int64_t longest_nap_ns = 4'000'000;
   bool (*poke)(void* context) = nullptr;
   void* context = nullptr;
 };

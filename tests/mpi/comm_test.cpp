@@ -1,0 +1,355 @@
+// The group of ranks over MPI, on any number of ranks: topology, collectives, agreement, words, lock, and what happens without shared memory.
+// A plain MPI program: silent and exit code 0 when all is well; the first disappointment is printed and aborts the job.
+//   comm_test [--multiple] [--latency]     --multiple asks for MPI_THREAD_MULTIPLE; --latency measures and prints instead
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "comm/mpi/mpi_comm.h"
+
+using namespace penstock;
+using comm::Comm;
+using comm::Verdict;
+
+namespace {
+
+std::atomic<bool> refuse_shared_memory{false};
+std::string last_name;  // of our shared memory, as this rank opened it
+
+int world_rank = 0;
+int world_size = 1;
+const char* at = "start";
+
+void fail(const char* file, int line, const char* what) {
+  std::fprintf(stderr, "%s:%d: rank %d of %d, %s: expected %s\n", file, line, world_rank, world_size, at, what);
+  PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+#define CHECK(condition) \
+  if (!(condition)) fail(__FILE__, __LINE__, #condition)
+
+std::unique_ptr<Comm> make(MPI_Comm mpi_comm) {
+  auto made = comm::make_mpi_comm(mpi_comm);
+  if (!made.ok()) fail(__FILE__, __LINE__, std::string(made.status().text()).c_str());
+  return std::move(made).value();
+}
+
+Verdict failure(int system_errno) {
+  return {.code = static_cast<std::int32_t>(Code::kNoSpace), .system_errno = system_errno, .rank = -1};
+}
+
+void check_topology(Comm& comm, int ranks_per_node) {
+  at = "topology";
+  const auto& topology = comm.topology();
+  const int per_node = ranks_per_node > 0 ? ranks_per_node : topology.size;
+  CHECK(static_cast<int>(topology.node_of_rank.size()) == topology.size);
+  CHECK(topology.node == topology.rank / per_node);
+  CHECK(topology.node_count == (topology.size + per_node - 1) / per_node);
+  CHECK(topology.rank_in_node == topology.rank % per_node);
+  CHECK(topology.ranks_in_node == std::min(per_node, topology.size - topology.node * per_node));
+  for (int rank = 0; rank < topology.size; ++rank)
+    CHECK(topology.node_of_rank[static_cast<std::size_t>(rank)] == rank / per_node);
+}
+
+void check_collectives(Comm& comm) {
+  at = "collectives";
+  const int rank = comm.topology().rank;
+  const int size = comm.topology().size;
+  CHECK(comm.barrier().ok());
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'000}})
+    for (int root = 0; root < size; ++root) {
+      std::vector<unsigned char> message(bytes, static_cast<unsigned char>(rank == root ? root + 1 : 0));
+      CHECK(comm.broadcast(message.data(), bytes, root).ok());
+      CHECK(std::count(message.begin(), message.end(), static_cast<unsigned char>(root + 1)) ==
+            static_cast<std::ptrdiff_t>(bytes));
+      const std::vector<unsigned char> mine(bytes, static_cast<unsigned char>(rank + 10));
+      std::vector<unsigned char> all(bytes * static_cast<std::size_t>(size), 0);
+      const auto all_there = [&] {
+        for (std::size_t i = 0; i < all.size(); ++i)
+          if (all[i] != static_cast<unsigned char>(i / bytes + 10)) return false;
+        return true;
+      };
+      CHECK(comm.gather(mine.data(), bytes, rank == root ? all.data() : nullptr, root).ok());
+      CHECK(rank != root || all_there());
+      std::fill(all.begin(), all.end(), static_cast<unsigned char>(0));
+      CHECK(comm.all_gather(mine.data(), bytes, all.data()).ok());
+      CHECK(all_there());
+    }
+  Offset before = -1;
+  Offset total = -1;
+  const Offset large = Offset{1} << 40;
+  CHECK(comm.exclusive_sum(large + rank, before, total).ok());
+  CHECK(before == rank * large + rank * (rank - 1) / 2);
+  CHECK(total == size * large + size * (size - 1) / 2);
+  if (size > 1) CHECK(comm.exclusive_sum(INT64_MAX, before, total).code() == Code::kArgument);
+}
+
+void check_agreement(Comm& comm, int rounds) {
+  const int size = comm.topology().size;
+  for (int round = 0; round < rounds; ++round) {
+    std::mt19937 random(static_cast<unsigned>(round));  // the same on all ranks, so that each knows what the others say
+    int lowest = -1;
+    Verdict mine;
+    for (int rank = 0; rank < size; ++rank) {
+      if (random() % static_cast<unsigned>(2 * size) != 0) continue;
+      if (lowest < 0) lowest = rank;
+      if (rank == comm.topology().rank) mine = failure(rank + 1000);
+    }
+    const Verdict verdict = comm.agree(mine);
+    CHECK(verdict.ok() == (lowest < 0));
+    if (lowest < 0) continue;
+    CHECK(verdict.rank == lowest);
+    CHECK(verdict.code == static_cast<int>(Code::kNoSpace));
+    CHECK(verdict.system_errno == lowest + 1000);
+  }
+}
+
+void check_agreement_in_background(Comm& comm) {
+  at = "agreement in the background";
+  auto duplicated = comm.duplicate();
+  CHECK(duplicated.ok());
+  if (!comm.may_agree_in_background()) return;
+  std::thread worker([&] { check_agreement(*duplicated.value(), 500); });
+  if (comm.topology().node_count == 1) {
+    // The program may use MPI meanwhile.
+    for (int i = 0; i < 100; ++i) PMPI_Barrier(MPI_COMM_WORLD);
+  }
+  check_agreement(comm, 500);
+  worker.join();
+}
+
+void check_words(Comm& comm) {
+  at = "shared words";
+  const int size = comm.topology().size;
+  const Offset rounds = comm.topology().node_count == 1 ? 2000 : 100;
+  CHECK(comm.load(Comm::kSharedWords - 1) == 0);
+  CHECK(comm.barrier().ok());
+  Offset last = -1;
+  for (Offset i = 0; i < rounds; ++i) {
+    const Offset now = comm.fetch_add(Comm::kSharedWords - 1, 3);
+    CHECK(now > last && now % 3 == 0);
+    last = now;
+  }
+  CHECK(comm.barrier().ok());
+  CHECK(comm.load(Comm::kSharedWords - 1) == 3 * rounds * size);
+  CHECK(comm.load(0) == 0);
+  CHECK(comm.barrier().ok());
+  if (comm.topology().rank == size - 1) comm.store(0, INT64_MIN + 1);
+  CHECK(comm.barrier().ok());
+  CHECK(comm.load(0) == INT64_MIN + 1);
+  CHECK(comm.barrier().ok());
+}
+
+// Words 1 and 2 are only ever changed together, in two steps that the lock must hide.
+void check_lock(Comm& comm) {
+  at = "lock";
+  const int rounds = comm.topology().node_count == 1 ? 300 : 30;
+  Offset written = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const bool exclusive = (i + comm.topology().rank) % 3 == 0;
+    comm.lock(exclusive);
+    const Offset first = comm.load(1);
+    CHECK(comm.load(2) == first);
+    if (exclusive) {
+      comm.store(1, first + 1);
+      if (i % 16 == 0) std::this_thread::yield();
+      comm.store(2, first + 1);
+      ++written;
+    }
+    comm.unlock(exclusive);
+  }
+  Offset before = 0;
+  Offset total = 0;
+  CHECK(comm.exclusive_sum(written, before, total).ok());
+  CHECK(comm.load(1) == total);
+  // Readers do not keep each other out: all are inside when the barrier ends.
+  comm.lock(false);
+  CHECK(comm.barrier().ok());
+  comm.unlock(false);
+}
+
+// A large send that its receiver has not met yet needs MPI to be active in the sender, which waits in agree().
+void check_progress(Comm& comm) {
+  at = "progress of the program's messages";
+  if (world_size < 2) return;
+  std::vector<char> message(std::size_t{8} << 20, 'm');
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (world_rank == 1) MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_CHAR, 0, 7, MPI_COMM_WORLD, &request);
+  if (world_rank == 0) {
+    usleep(20'000);
+    MPI_Recv(message.data(), static_cast<int>(message.size()), MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  CHECK(comm.agree({}).ok());
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+void check_everything(Comm& comm) {
+  check_collectives(comm);
+  at = "agreement";
+  check_agreement(comm, comm.topology().node_count == 1 ? 5000 : 500);
+  check_words(comm);
+  check_lock(comm);
+  check_agreement_in_background(comm);
+  check_progress(comm);
+}
+
+void check_without_shared_memory(int refusing_rank) {
+  at = "without shared memory";
+  MPI_Comm fresh = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+  refuse_shared_memory = world_rank == refusing_rank;
+  auto comm = make(fresh);
+  refuse_shared_memory = false;
+  check_collectives(*comm);
+  check_agreement(*comm, 300);
+  check_words(*comm);
+  check_lock(*comm);
+  comm.reset();
+  MPI_Comm_free(&fresh);
+}
+
+void check_kept_topology() {
+  at = "topology kept on the communicator";
+  MPI_Comm fresh = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &fresh);  // the other way round
+  const char* wished = std::getenv("PENSTOCK_RANKS_PER_NODE");
+  const std::string before = wished == nullptr ? "" : wished;
+  setenv("PENSTOCK_RANKS_PER_NODE", "3", 1);
+  auto first = make(fresh);
+  setenv("PENSTOCK_RANKS_PER_NODE", "1", 1);
+  auto second = make(fresh);
+  CHECK(second->topology().rank == world_size - 1 - world_rank);
+  CHECK(second->topology().node_of_rank == first->topology().node_of_rank);
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  MPI_Comm_dup(fresh, &duplicate);
+  auto third = make(duplicate);
+  CHECK(third->topology().node_of_rank == first->topology().node_of_rank);
+  MPI_Comm_free(&duplicate);
+
+  MPI_Comm_split(MPI_COMM_WORLD, 0, world_rank, &duplicate);
+  for (const char* nonsense : {"0", "-4", "many", "2 "}) {
+    setenv("PENSTOCK_RANKS_PER_NODE", world_rank == 0 ? nonsense : "2", 1);
+    const auto refused = comm::make_mpi_comm(duplicate);
+    CHECK(world_size == 1 || refused.status().code() == Code::kArgument);
+  }
+  setenv("PENSTOCK_RANKS_PER_NODE", before.c_str(), 1);
+  MPI_Comm_free(&duplicate);
+  third.reset();
+  second.reset();
+  first.reset();
+  MPI_Comm_free(&fresh);
+}
+
+void check_intercommunicator() {
+  at = "intercommunicator";
+  if (world_size < 2) return;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm inter = MPI_COMM_NULL;
+  const bool low = world_rank < world_size / 2;
+  MPI_Comm_split(MPI_COMM_WORLD, low ? 0 : 1, world_rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, low ? world_size / 2 : 0, 3, &inter);
+  CHECK(comm::make_mpi_comm(inter).status().code() == Code::kComm);
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+void check_no_name_left() {
+  at = "names in shared memory";
+  if (last_name.empty()) return;
+  errno = 0;
+  CHECK(shm_open(last_name.c_str(), O_RDONLY, 0) < 0 && errno == ENOENT);
+}
+
+template <typename Call>
+double microseconds_per(int rounds, Call call) {
+  PMPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < rounds / 10; ++i) call();
+  const double start = MPI_Wtime();
+  for (int i = 0; i < rounds; ++i) call();
+  return (MPI_Wtime() - start) / rounds * 1e6;
+}
+
+void print_latency(Comm& comm) {
+  constexpr int kRounds = 2000;
+  double agree[5];
+  double barrier[5];
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    agree[repeat] = microseconds_per(kRounds, [&] { (void)comm.agree({}); });
+    barrier[repeat] = microseconds_per(kRounds, [] { PMPI_Barrier(MPI_COMM_WORLD); });
+  }
+  const double make_us = microseconds_per(50, [] { make(MPI_COMM_WORLD); });
+  std::sort(agree, agree + 5);
+  std::sort(barrier, barrier + 5);
+  if (world_rank == 0)
+    std::printf("%d ranks, %d nodes: agree %.2f us (%.2f to %.2f), PMPI_Barrier %.2f us (%.2f to %.2f), make and free %.0f us\n",
+                world_size, comm.topology().node_count, agree[2], agree[0], agree[4], barrier[2], barrier[0], barrier[4],
+                make_us);
+}
+
+}  // namespace
+
+// Stands before the C library's, so that a rank can be refused what it asks for.
+extern "C" int shm_open(const char* name, int flags, mode_t mode) {
+  using Open = int (*)(const char*, int, mode_t);
+  static const auto real = reinterpret_cast<Open>(dlsym(RTLD_NEXT, "shm_open"));
+  if (std::strncmp(name, "/penstock-", 10) == 0) {
+    if (refuse_shared_memory) {
+      errno = EMFILE;
+      return -1;
+    }
+    last_name = name;
+  }
+  return real(name, flags, mode);
+}
+
+int main(int argc, char** argv) {
+  alarm(300);  // a hang is a failure
+  bool multiple = false;
+  bool latency = false;
+  for (int i = 1; i < argc; ++i) {
+    multiple = multiple || std::string_view(argv[i]) == "--multiple";
+    latency = latency || std::string_view(argv[i]) == "--latency";
+  }
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  const char* wished = std::getenv("PENSTOCK_RANKS_PER_NODE");
+  const int ranks_per_node = wished == nullptr ? 0 : std::atoi(wished);
+
+  auto world = make(MPI_COMM_WORLD);
+  if (latency) {
+    print_latency(*world);
+  } else {
+    check_topology(*world, ranks_per_node);
+    check_everything(*world);
+    auto self = make(MPI_COMM_SELF);
+    check_topology(*self, 0);
+    check_everything(*self);
+    check_kept_topology();
+    check_intercommunicator();
+    check_without_shared_memory(0);
+    check_without_shared_memory(world_size - 1);
+    check_no_name_left();
+  }
+  auto never_freed_by_mpi = world->duplicate();
+  world.reset();
+  at = "after MPI_Finalize";
+  MPI_Finalize();
+  return never_freed_by_mpi.ok() ? 0 : 1;
+}

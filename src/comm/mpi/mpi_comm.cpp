@@ -1,0 +1,410 @@
+// Comm over MPI: shared memory inside a node, messages between the first ranks of the nodes.
+//
+// A *domain* is a set of ranks that share a NodeState: a node, or a single rank where its node could not have shared memory.
+#include "comm/mpi/mpi_comm.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <new>
+
+#include "comm/mpi/patience.h"
+#include "comm/mpi/topology.h"
+#include "comm/mpi/window.h"
+#include "comm/node_segment.h"
+#include "comm/node_state.h"
+
+namespace penstock::comm {
+namespace {
+
+constexpr int kTreeTag = 1;
+constexpr int kAgreeTag = 2;
+constexpr int kNeverSentTag = 3;
+
+/// `size_bytes` bytes as a count of a datatype, whatever the size: MPI 3 counts with int.
+class Bytes {
+ public:
+  explicit Bytes(std::size_t size_bytes) : size_bytes_(size_bytes) {}
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes() {
+    if (made_ != MPI_DATATYPE_NULL) PMPI_Type_free(&made_);
+  }
+
+  Status prepare() {
+    if (fits()) return {};
+    constexpr std::size_t kPart = std::size_t{1} << 30;
+    const std::size_t parts = size_bytes_ / kPart;
+    if (parts > INT_MAX) return Status::failure(Code::kCount, "a collective message is larger than 2^61 bytes");
+    MPI_Datatype part = MPI_DATATYPE_NULL;
+    PENSTOCK_TRY(status_of(PMPI_Type_contiguous(static_cast<int>(kPart), MPI_BYTE, &part), "PMPI_Type_contiguous"));
+    const int counts[] = {static_cast<int>(parts), static_cast<int>(size_bytes_ % kPart)};
+    const MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(parts * kPart)};
+    const MPI_Datatype types[] = {part, MPI_BYTE};
+    Status status = status_of(PMPI_Type_create_struct(2, counts, offsets, types, &made_), "PMPI_Type_create_struct");
+    if (status.ok()) status = status_of(PMPI_Type_commit(&made_), "PMPI_Type_commit");
+    PMPI_Type_free(&part);
+    return status;
+  }
+
+  [[nodiscard]] int count() const { return fits() ? static_cast<int>(size_bytes_) : 1; }
+  [[nodiscard]] MPI_Datatype type() const { return fits() ? MPI_BYTE : made_; }
+
+ private:
+  [[nodiscard]] bool fits() const { return size_bytes_ <= INT_MAX; }
+
+  std::size_t size_bytes_;
+  MPI_Datatype made_ = MPI_DATATYPE_NULL;
+};
+
+class MpiComm final : public Comm {
+ public:
+  MpiComm() = default;
+  MpiComm(const MpiComm&) = delete;
+  MpiComm& operator=(const MpiComm&) = delete;
+  ~MpiComm() override;
+
+  Status make(MPI_Comm user_comm);
+
+  [[nodiscard]] const Topology& topology() const override { return *topology_; }
+  Status barrier() override;
+  Status broadcast(void* bytes, std::size_t size_bytes, int root) override;
+  Status all_gather(const void* mine, std::size_t size_bytes, void* all) override;
+  Status gather(const void* mine, std::size_t size_bytes, void* all, int root) override;
+  Status exclusive_sum(Offset mine, Offset& before, Offset& total) override;
+  Verdict agree(const Verdict& mine) override;
+  [[nodiscard]] bool may_agree_in_background() const override { return one_domain() || thread_multiple_; }
+  Offset fetch_add(int word, Offset delta) override;
+  Offset load(int word) override;
+  void store(int word, Offset value) override;
+  void lock(bool exclusive) override;
+  void unlock(bool exclusive) override;
+  Result<std::unique_ptr<Comm>> duplicate() override;
+
+ private:
+  Status make_alone();
+  Status share_memory();
+  Status broadcast_in_node(void* bytes, int size_bytes);
+  Status all_in_node(bool mine, bool& all);
+  Status find_leaders();
+  Status exchange(std::uint64_t& key);
+  [[nodiscard]] Waiting waiting();
+  [[nodiscard]] bool may_call_mpi() const;
+  static bool let_mpi_progress(void* context);
+
+  [[nodiscard]] bool one_domain() const { return leaders_.size() == 1; }
+  [[nodiscard]] bool alone() const { return topology_->size == 1; }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;  ///< null in a group of one, which needs no MPI
+  std::shared_ptr<const Topology> topology_;
+  std::vector<int> node_ranks_;    ///< ranks of this node, ascending
+  std::vector<int> leaders_;       ///< first rank of every domain, ascending
+  std::size_t leader_index_ = 0;   ///< of this rank in leaders_, where it is there
+  int domain_size_ = 1;
+  bool leader_ = true;             ///< of its domain
+  NodeSegment segment_;            ///< where state_ is, or
+  std::unique_ptr<NodeState> own_state_;
+  NodeState* state_ = nullptr;
+  std::uint64_t told_ = 0;         ///< message buffers of exchange(): members, so that they outlive a message that failed
+  std::uint64_t heard_ = 0;
+  Window window_;                  ///< made where there are several domains
+  int spins_ = 0;
+  bool thread_multiple_ = false;
+};
+
+MpiComm::~MpiComm() {
+  if (comm_ == MPI_COMM_NULL) return;
+  int finalized = 0;
+  if (PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  window_.free();
+  PMPI_Comm_free(&comm_);
+}
+
+Status MpiComm::make(MPI_Comm user_comm) {
+  int is_inter = 0;
+  PENSTOCK_TRY(status_of(PMPI_Comm_test_inter(user_comm, &is_inter), "PMPI_Comm_test_inter"));
+  if (is_inter != 0)
+    return Status::failure(Code::kComm, "the communicator is an intercommunicator; files are opened on intracommunicators");
+  int size = 1;
+  PENSTOCK_TRY(status_of(PMPI_Comm_size(user_comm, &size), "PMPI_Comm_size"));
+  int level = MPI_THREAD_SINGLE;
+  PENSTOCK_TRY(status_of(PMPI_Query_thread(&level), "PMPI_Query_thread"));
+  thread_multiple_ = level == MPI_THREAD_MULTIPLE;
+  if (size == 1) return make_alone();
+
+  // Without the program's hints: some of them forbid wildcards in receiving, which let_mpi_progress() uses.
+  PENSTOCK_TRY(status_of(PMPI_Comm_dup_with_info(user_comm, MPI_INFO_NULL, &comm_), "PMPI_Comm_dup_with_info"));
+  PENSTOCK_TRY(status_of(PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "PMPI_Comm_set_errhandler"));
+  Result<std::shared_ptr<const Topology>> topology = comm::topology_of(user_comm, comm_);
+  if (!topology.ok()) return topology.status();
+  topology_ = std::move(topology).value();
+  for (int rank = 0; rank < size; ++rank)
+    if (topology_->node_of_rank[static_cast<std::size_t>(rank)] == topology_->node) node_ranks_.push_back(rank);
+  PENSTOCK_TRY(share_memory());
+  PENSTOCK_TRY(find_leaders());
+  if (one_domain()) return {};
+
+  // Agreed: a rank without the window must not leave the others with one.  It is also the meeting that Window::make() asks for.
+  const Status made = window_.make(comm_, spins_);
+  const Verdict verdict = agree({.code = static_cast<std::int32_t>(made.code())});
+  if (!made.ok() || verdict.ok()) return made;
+  return Status::failure(Code::kOther, "rank " + std::to_string(verdict.rank) + " could not make an MPI window");
+}
+
+Status MpiComm::make_alone() {
+  Topology topology;
+  topology.node_of_rank = {0};
+  topology_ = std::make_shared<const Topology>(std::move(topology));
+  node_ranks_ = leaders_ = {0};
+  own_state_ = std::make_unique<NodeState>();
+  state_ = own_state_.get();
+  return {};
+}
+
+// The first rank of the node makes the segment, the others map it, all hear whether all have it.
+Status MpiComm::share_memory() {
+  struct Announcement {
+    bool made;
+    NodeSegment::Name name;
+  };
+  bool have = true;
+  if (topology_->ranks_in_node > 1) {
+    Announcement announcement{};
+    Result<NodeSegment> segment = Status::failure(Code::kOther, "not announced");
+    if (topology_->rank_in_node == 0) {
+      segment = NodeSegment::create(sizeof(NodeState), announcement.name);
+      announcement.made = segment.ok();
+      if (segment.ok()) new (segment.value().memory()) NodeState;
+    }
+    PENSTOCK_TRY(broadcast_in_node(&announcement, sizeof announcement));
+    if (topology_->rank_in_node != 0 && announcement.made)
+      segment = NodeSegment::open(sizeof(NodeState), announcement.name);
+    if (segment.ok()) {
+      segment_ = std::move(segment).value();
+      state_ = std::launder(static_cast<NodeState*>(segment_.memory()));
+      add_processors(*state_);
+    }
+    const Status heard = all_in_node(state_ != nullptr, have);
+    if (topology_->rank_in_node == 0 && announcement.made) NodeSegment::remove_name(announcement.name);
+    PENSTOCK_TRY(heard);
+  }
+  if (have && state_ != nullptr) {
+    domain_size_ = topology_->ranks_in_node;
+    leader_ = topology_->rank_in_node == 0;
+  } else {
+    segment_ = NodeSegment();
+    own_state_ = std::make_unique<NodeState>();
+    state_ = own_state_.get();
+    add_processors(*state_);
+  }
+  spins_ = spins_for(*state_, topology_->ranks_in_node);
+  return {};
+}
+
+// A binomial tree of messages from the node's first rank.
+Status MpiComm::broadcast_in_node(void* bytes, int size_bytes) {
+  const int size = topology_->ranks_in_node;
+  const int me = topology_->rank_in_node;
+  int distance = 1;
+  while (distance <= me) distance *= 2;  // twice the highest bit of me: what lies below are this rank's children
+  if (me > 0)
+    PENSTOCK_TRY(status_of(PMPI_Recv(bytes, size_bytes, MPI_BYTE, node_ranks_[static_cast<std::size_t>(me - distance / 2)],
+                                     kTreeTag, comm_, MPI_STATUS_IGNORE),
+                           "PMPI_Recv"));
+  for (; me + distance < size; distance *= 2)
+    PENSTOCK_TRY(status_of(PMPI_Send(bytes, size_bytes, MPI_BYTE, node_ranks_[static_cast<std::size_t>(me + distance)],
+                                     kTreeTag, comm_),
+                           "PMPI_Send"));
+  return {};
+}
+
+// The same tree up, then down.
+Status MpiComm::all_in_node(bool mine, bool& all) {
+  const int size = topology_->ranks_in_node;
+  const int me = topology_->rank_in_node;
+  int distance = 1;
+  while (distance <= me) distance *= 2;
+  const int parent = me - distance / 2;
+  all = mine;
+  for (; me + distance < size; distance *= 2) {
+    bool child = false;
+    PENSTOCK_TRY(status_of(PMPI_Recv(&child, sizeof child, MPI_BYTE,
+                                     node_ranks_[static_cast<std::size_t>(me + distance)], kTreeTag, comm_,
+                                     MPI_STATUS_IGNORE),
+                           "PMPI_Recv"));
+    all = all && child;
+  }
+  if (me > 0)
+    PENSTOCK_TRY(status_of(PMPI_Send(&all, sizeof all, MPI_BYTE, node_ranks_[static_cast<std::size_t>(parent)], kTreeTag,
+                                     comm_),
+                           "PMPI_Send"));
+  return broadcast_in_node(&all, sizeof all);
+}
+
+Status MpiComm::find_leaders() {
+  const char mine = leader_ ? 1 : 0;
+  std::vector<char> leads(static_cast<std::size_t>(topology_->size), 0);
+  if (topology_->node_count == 1 && domain_size_ == topology_->size)
+    leads[0] = 1;  // nothing to ask
+  else
+    PENSTOCK_TRY(status_of(PMPI_Allgather(&mine, 1, MPI_CHAR, leads.data(), 1, MPI_CHAR, comm_), "PMPI_Allgather"));
+  for (int rank = 0; rank < topology_->size; ++rank) {
+    if (leads[static_cast<std::size_t>(rank)] == 0) continue;
+    if (rank == topology_->rank) leader_index_ = leaders_.size();
+    leaders_.push_back(rank);
+  }
+  return {};
+}
+
+Status MpiComm::barrier() {
+  const Verdict verdict = agree({});
+  if (verdict.ok()) return {};
+  return Status::failure(static_cast<Code>(verdict.code),
+                         "an access to the shared words failed on rank " + std::to_string(verdict.rank));
+}
+
+Status MpiComm::broadcast(void* bytes, std::size_t size_bytes, int root) {
+  if (alone() || size_bytes == 0) return {};
+  Bytes message(size_bytes);
+  PENSTOCK_TRY(message.prepare());
+  return status_of(PMPI_Bcast(bytes, message.count(), message.type(), root, comm_), "PMPI_Bcast");
+}
+
+Status MpiComm::all_gather(const void* mine, std::size_t size_bytes, void* all) {
+  if (size_bytes == 0) return {};
+  if (alone()) {
+    std::memcpy(all, mine, size_bytes);
+    return {};
+  }
+  Bytes message(size_bytes);
+  PENSTOCK_TRY(message.prepare());
+  return status_of(
+      PMPI_Allgather(mine, message.count(), message.type(), all, message.count(), message.type(), comm_),
+      "PMPI_Allgather");
+}
+
+Status MpiComm::gather(const void* mine, std::size_t size_bytes, void* all, int root) {
+  if (size_bytes == 0) return {};
+  if (alone()) {
+    std::memcpy(all, mine, size_bytes);
+    return {};
+  }
+  Bytes message(size_bytes);
+  PENSTOCK_TRY(message.prepare());
+  return status_of(
+      PMPI_Gather(mine, message.count(), message.type(), all, message.count(), message.type(), root, comm_),
+      "PMPI_Gather");
+}
+
+Status MpiComm::exclusive_sum(Offset mine, Offset& before, Offset& total) {
+  before = 0;
+  total = mine;
+  if (alone()) return {};
+  // Upper and lower half apart: these sums cannot overflow, and whether the whole does is seen afterwards.
+  constexpr Offset kHalf = Offset{1} << 32;
+  const Offset low = mine & (kHalf - 1);
+  const Offset halves[2] = {(mine - low) / kHalf, low};
+  Offset lower[2] = {0, 0};
+  Offset all[2] = {0, 0};
+  PENSTOCK_TRY(status_of(PMPI_Exscan(halves, lower, 2, MPI_INT64_T, MPI_SUM, comm_), "PMPI_Exscan"));
+  PENSTOCK_TRY(status_of(PMPI_Allreduce(halves, all, 2, MPI_INT64_T, MPI_SUM, comm_), "PMPI_Allreduce"));
+  if (topology_->rank == 0) lower[0] = lower[1] = 0;  // MPI leaves it undefined there
+  const auto whole = [](const Offset (&parts)[2], Offset& sum) {
+    return checked_multiply(parts[0] + parts[1] / kHalf, kHalf, sum) && checked_add(sum, parts[1] % kHalf, sum);
+  };
+  if (whole(lower, before) && whole(all, total)) return {};
+  return Status::failure(Code::kArgument, "the sum over all ranks does not fit in 64 bits");
+}
+
+Verdict MpiComm::agree(const Verdict& mine) {
+  Verdict own = mine;
+  if (own.ok()) own.code = static_cast<std::int32_t>(window_.failure().code());
+  std::uint64_t key = verdict_key(own, topology_->rank);
+  if (alone()) return verdict_of(key);
+  const auto size = static_cast<std::uint32_t>(domain_size_);
+  Agreement& agreement = state_->agreement;
+  if (one_domain()) return verdict_of(agreement.agree(key, size, waiting()).key);
+  if (!leader_) return verdict_of(agreement.follow(key, size, waiting()).key);
+  key = agreement.gather(key, size, waiting()).key;
+  if (const Status exchanged = exchange(key); !exchanged.ok())
+    key = std::max(key, verdict_key({.code = static_cast<std::int32_t>(exchanged.code())}, topology_->rank));
+  agreement.release(key);
+  return verdict_of(key);
+}
+
+// Dissemination: after round i a leader knows what 2^i leaders before it said.  Maximum does not mind hearing things twice.
+Status MpiComm::exchange(std::uint64_t& key) {
+  const std::size_t count = leaders_.size();
+  for (std::size_t distance = 1; distance < count; distance *= 2) {
+    const int to = leaders_[(leader_index_ + distance) % count];
+    const int from = leaders_[(leader_index_ + count - distance) % count];
+    told_ = key;
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    PENSTOCK_TRY(status_of(PMPI_Irecv(&heard_, 1, MPI_UINT64_T, from, kAgreeTag, comm_, &requests[0]), "PMPI_Irecv"));
+    PENSTOCK_TRY(status_of(PMPI_Isend(&told_, 1, MPI_UINT64_T, to, kAgreeTag, comm_, &requests[1]), "PMPI_Isend"));
+    PENSTOCK_TRY(wait_patiently(requests, 2, spins_));
+    key = std::max(key, heard_);
+  }
+  return {};
+}
+
+Waiting MpiComm::waiting() {
+  Waiting waiting{.spins = spins_, .poke = may_call_mpi() ? &let_mpi_progress : nullptr, .context = this};
+  // The rank that holds the window may have to serve it.
+  if (!one_domain() && topology_->rank == 0) waiting.longest_nap_ns = 50'000;
+  return waiting;
+}
+
+// A thread of ours under less than MPI_THREAD_MULTIPLE is told by not being the main one.
+bool MpiComm::may_call_mpi() const {
+  if (thread_multiple_) return true;
+  int is_main = 0;
+  return PMPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main != 0;
+}
+
+// MPI 4.1 section 3.5: a rank that is blocked in an MPI call must not keep its earlier sends from proceeding.
+bool MpiComm::let_mpi_progress(void* context) {
+  // Asks for what is never sent: a probe that finds something returns at once and lets nothing proceed.
+  int found = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, kNeverSentTag, static_cast<MpiComm*>(context)->comm_, &found, MPI_STATUS_IGNORE);
+  return false;
+}
+
+Offset MpiComm::fetch_add(int word, Offset delta) {
+  return one_domain() ? state_->words[word].fetch_add(delta) : window_.fetch_add(word, delta);
+}
+
+Offset MpiComm::load(int word) { return one_domain() ? state_->words[word].load() : window_.load(word); }
+
+void MpiComm::store(int word, Offset value) {
+  if (one_domain())
+    state_->words[word].store(value);
+  else
+    window_.store(word, value);
+}
+
+void MpiComm::lock(bool exclusive) {
+  if (one_domain())
+    state_->lock.lock(exclusive, spins_);
+  else
+    window_.lock(exclusive);
+}
+
+void MpiComm::unlock(bool exclusive) {
+  if (one_domain())
+    state_->lock.unlock(exclusive);
+  else
+    window_.unlock(exclusive);
+}
+
+Result<std::unique_ptr<Comm>> MpiComm::duplicate() { return make_mpi_comm(alone() ? MPI_COMM_SELF : comm_); }
+
+}  // namespace
+
+Result<std::unique_ptr<Comm>> make_mpi_comm(MPI_Comm user_comm) {
+  auto comm = std::make_unique<MpiComm>();
+  PENSTOCK_TRY(comm->make(user_comm));
+  return std::unique_ptr<Comm>(std::move(comm));
+}
+
+}  // namespace penstock::comm

@@ -1,0 +1,14 @@
+// Waiting for MPI requests without keeping a core busy.  Knows nothing of what they are for.
+#pragma once
+
+#include <mpi.h>
+
+#include "base/status.h"
+
+namespace penstock::comm {
+
+/// Blocks until all `count` requests are done: looks `spins` times, then lets others run between looks, then sleeps between them.
+/// PMPI_Wait would keep a core busy that the awaited rank may need.  Fails when MPI does; requests may then be under way still.
+Status wait_patiently(MPI_Request* requests, int count, int spins);
+
+}  // namespace penstock::comm

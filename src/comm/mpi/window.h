@@ -1,0 +1,49 @@
+// Words of several nodes' ranks, in an MPI window on rank 0, and a lock made of them.  Its progress is MPI's.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "base/status.h"
+#include "base/units.h"
+
+namespace penstock::comm {
+
+/// A window that is still there when the program calls MPI_Finalize is freed then, in the order of making: MPI libraries abort over windows
+/// that are left, and a program that forgets to close a file ends well without us.
+class Window {
+ public:
+  Window() = default;
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  /// Makes the window.  *Collective* over `comm`; nobody may use the words before all ranks are through and have met once more.
+  /// `spins`: looks at an access that is under way before giving up the core.
+  Status make(MPI_Comm comm, int spins);
+  /// Frees it.  *Collective*.  Requires: MPI is not finalized.
+  void free();
+
+  Offset fetch_add(int word, Offset delta) { return access(word, delta, MPI_SUM); }
+  Offset load(int word) { return access(word, 0, MPI_NO_OP); }
+  void store(int word, Offset value) { access(word, value, MPI_REPLACE); }
+  /// In the order of arrival.  Returns without the lock when MPI fails.
+  void lock(bool exclusive);
+  void unlock(bool exclusive);
+
+  /// The first failure of an access, if any: the functions above have no way to return it.
+  [[nodiscard]] Status failure() const;
+
+ private:
+  Offset access(int word, Offset value, MPI_Op operation);
+
+  MPI_Win window_ = MPI_WIN_NULL;
+  int spins_ = 0;
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  Status failure_;  ///< under mutex_
+};
+
+}  // namespace penstock::comm

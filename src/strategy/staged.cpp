@@ -145,7 +145,7 @@ Result<Offset> read_staged(const Access& access) {
       pick(access, window, bytes, staging.data());
       moved += bytes;
     }
-    if (bytes < window.bytes) return std::max<Offset>(moved, 0);
+    if (bytes < window.bytes) return moved;
   }
   return access.bytes;
 }

@@ -1,0 +1,64 @@
+// The choice, by thresholds that were measured with bench/micro/strategies.cpp: two processes, interleaved pieces of 8 bytes to 64 KiB at
+// 2 to 1024 times their length, page-cached files on tmpfs and ext4.  A cost model replaces them with each machine's own figures.
+#include "plan/choose.h"
+
+namespace penstock::plan {
+
+namespace {
+
+/// Pieces this far apart, from start to start, are on pages of their own: a call for each costs less than a page fault or a
+/// page read in vain for each.  (Pieces of this length are covered too: they are at least their length apart.)
+constexpr Offset kDistanceMax = 4096;
+/// Mapping and unmapping cost as much as about ten calls.
+constexpr Offset kMappedPiecesMin = 16;
+/// Sieving copies what lies between as well; from this ratio on a mapping, which only faults it in, reads faster.
+constexpr Offset kSparseReadRatio = 8;
+constexpr Offset kSparseReadPiecesMin = 64;
+
+bool can_map(const StoreFacts& facts) { return facts.can_map && facts.maps_coherent; }
+
+bool is_dense(const Pattern& pattern) {
+  return pattern.pieces > 1 && pattern.span_bytes / pattern.pieces < kDistanceMax;
+}
+
+Choice choose_read(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints) {
+  using hints::Switch;
+  const bool may_map = can_map(facts) && facts.node_local;
+  if (hints.sieve_reads == Switch::kEnable) return pattern.pieces > 1 ? Choice::kSieved : Choice::kIndependent;
+  if (!is_dense(pattern)) return Choice::kIndependent;
+  if (hints.sieve_reads == Switch::kDisable)
+    return may_map && pattern.pieces >= kMappedPiecesMin ? Choice::kMapped : Choice::kIndependent;
+  const bool sparse = pattern.span_bytes / kSparseReadRatio > pattern.bytes;
+  return may_map && sparse && pattern.pieces >= kSparseReadPiecesMin ? Choice::kMapped : Choice::kSieved;
+}
+
+Choice choose_write(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve) {
+  if (!is_dense(pattern)) return Choice::kIndependent;
+  if (may_sieve && hints.sieve_writes == hints::Switch::kEnable) return Choice::kSieved;
+  if (can_map(facts) && facts.node_local && pattern.pieces >= kMappedPiecesMin) return Choice::kMapped;
+  return Choice::kIndependent;
+}
+
+bool can_sieve_writes(const StoreFacts& facts) { return facts.node_local && facts.range_locks; }
+
+}  // namespace
+
+bool wants_sieved_writes(const StoreFacts& facts, const hints::Hints& hints) {
+  if (!can_sieve_writes(facts)) return false;
+  if (hints.strategy == hints::Strategy::kSieved) return true;
+  return hints.strategy == hints::Strategy::kAutomatic && hints.sieve_writes == hints::Switch::kEnable;
+}
+
+Choice choose(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes) {
+  const bool may_sieve = !pattern.write || (may_sieve_writes && can_sieve_writes(facts));
+  if (pattern.bytes == 0) return Choice::kIndependent;
+  switch (hints.strategy) {
+    case hints::Strategy::kIndependent: return Choice::kIndependent;
+    case hints::Strategy::kMapped: return can_map(facts) ? Choice::kMapped : Choice::kIndependent;
+    case hints::Strategy::kSieved: return may_sieve ? Choice::kSieved : Choice::kIndependent;
+    case hints::Strategy::kAutomatic: break;
+  }
+  return pattern.write ? choose_write(pattern, facts, hints, may_sieve) : choose_read(pattern, facts, hints);
+}
+
+}  // namespace penstock::plan

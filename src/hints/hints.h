@@ -40,30 +40,35 @@ struct Given {
 
 struct Parsed {
   Hints hints;
-  /// One sentence each: a penstock_* key nobody knows (with the nearest known one), a value out of range (the default or `base` is kept, as the
-  /// standard wants: a hint never makes a call fail).  Foreign unknown keys are kept silently in `effective`? No: they are dropped, as MPI 4.1
-  /// section 14.2.8 lets an implementation do.
+  /// One sentence each, for the log: a penstock key nobody knows (with the nearest one that exists), a value that cannot be understood or is out of
+  /// range.  A hint never makes a call fail: what was in force stays in force.  Unknown keys of other libraries are dropped in silence
+  /// (MPI 4.1 section 14.2.8), and so are facts and unchanged values, so that the info of one file can be given to another.
   std::vector<std::string> complaints;
 };
 
 enum class When { kOpen, kLater };
 
-/// Applies `given` over `base` in order.  `when` kLater ignores hints whose scope is "open" (the value in force stays).
+/// Applies `given` over `base` in order.  `when` kLater ignores hints whose scope is "open" (the value in force stays; a penstock key that would
+/// have changed it is complained about).
+///
+/// Values: a switch is enable, disable or automatic, or auto, true, yes, 1, false, no, 0; an amount of bytes is a number, or one with k, KiB, m, MiB,
+/// g or GiB behind it, all powers of 1024; letters may be of either case.
 Parsed apply(const Hints& base, const std::vector<Given>& given, When when);
 
 /// Defaults of the table.
 Hints defaults();
 
 /// Parses PENSTOCK_HINTS: `glob:key=value` entries separated by ';' or newlines; a glob with a colon is written with "\:".  A missing glob
-/// ("key=value") means every file.  Keeps the entries whose glob (fnmatch, matched against the whole name and against its last
-/// component) fits `file_name`.  Fails with kInfo naming the entry that does not parse.
+/// ("key=value") means every file.  Keeps the entries whose glob (fnmatch, matched against the whole name and against the last
+/// component of the path in it) fits `file_name`.  Fails with kInfo naming the entry that does not parse.
 Result<std::vector<Given>> from_environment_text(std::string_view text, std::string_view file_name);
 
-/// Parses a hints file in ROMIO's format: lines of `key value`, '#' comments, blank lines ignored.  Bad lines are reported, not fatal.
+/// Parses a hints file in ROMIO's format: lines of `key value`, comments from a word that starts with '#', blank lines ignored.  Bad lines
+/// are reported, not fatal.
 std::vector<Given> from_hints_file(std::string_view text, std::string_view source, std::vector<std::string>& complaints);
 
 /// What `name` means: prefix (empty, or one of the known ones without the colon) and path.  A colon that ends no known prefix is part of the
-/// name.  ROMIO's own file-system prefixes (ufs: nfs: xfs: lustre: gpfs: panfs: pvfs2: testfs: ...) are known and mean the path behind them.
+/// name.  The known ones are in table/hints.toml: so far ROMIO's, which mean the path behind them.
 struct FileName {
   std::string prefix;
   std::string path;

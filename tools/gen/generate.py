@@ -76,11 +76,14 @@ def hint_table_h(table: dict) -> str:
     out = BANNER + "#pragma once\n#include <cstdint>\n#include <string_view>\n\nnamespace penstock::hints {\n\n"
     out += "struct HintRow {\n  std::string_view name;\n  std::string_view aliases;  ///< separated by spaces\n"
     out += "  std::string_view type;     ///< string, bytes, count, choice, switch, fact\n  std::string_view choices;  ///< separated by spaces\n"
-    out += "  std::string_view default_value;\n  std::string_view scope;    ///< open, any, fact\n  std::int64_t minimum;\n};\n\n"
+    out += "  std::string_view default_value;\n  std::string_view scope;    ///< open, any, fact\n  std::int64_t minimum;\n  std::int64_t maximum;\n};\n\n"
     out += "constexpr HintRow kHintRows[] = {\n"
     for r in table["hint"]:
         fields = [r["name"], " ".join(r["aliases"]), r["type"], " ".join(r.get("choices", [])), r["default"], r["scope"]]
-        out += "    {" + ", ".join(quoted(f) for f in fields) + f", {r.get('minimum', 0)}}},\n"
+        limits = f"{r.get('minimum', 0)}, {r.get('maximum', 'INT64_MAX')}"
+        out += "    {" + ", ".join(quoted(f) for f in fields) + f", {limits}}},\n"
+    out += "};\n\n/// What may stand before a colon at the start of a file name.\nconstexpr std::string_view kPrefixes[] = {\n"
+    out += "".join(f"    {quoted(r['name'])},\n" for r in table["prefix"])
     return out + "};\n\n}  // namespace penstock::hints\n"
 
 

@@ -21,14 +21,14 @@ constexpr int kWords = kNextTicket + 3;
 constexpr Offset kNapPerTicketNs = 20'000;
 constexpr Offset kLongestNapNs = 1'000'000;
 
-// The windows that are there, in the order of making.
+// The windows that are there, in the order of making.  Never destroyed: a file may be closed after static objects are gone.
 struct Alive {
   std::mutex mutex;
   std::vector<Window*> windows;
 };
 
 Alive& alive() {
-  static Alive windows;
+  static Alive& windows = *new Alive;
   return windows;
 }
 

@@ -18,6 +18,7 @@ int set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Dat
 
 /// Opens a scratch file with a view of `etype` in `datarep` that starts at byte `displacement`.
 bool open_as(const char* datarep, MPI_Datatype etype, MPI_Offset displacement, MPI_File* file) {
+  check::make_file_for_all(scratch(), {});  // empty, whatever the test wrote before
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, file)) return false;
   const int code = set_view(*file, displacement, etype, etype, datarep);
   check::expect_success(code, (std::string("set_view ") + datarep).c_str(), __FILE__, __LINE__);

@@ -148,6 +148,7 @@ TEST(shared_pointer_is_one_for_all) {
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
   CHECK_OK(MPI_File_seek_shared(file, 100, MPI_SEEK_SET));
   CHECK_EQ(shared_position(file), 100);
+  check::barrier();  // nobody moves the pointer before all have looked
   CHECK_OK(MPI_File_seek_shared(file, 20, MPI_SEEK_CUR));
   CHECK_EQ(shared_position(file), 120);
   CHECK_EQ(position(file), 0);
@@ -170,8 +171,10 @@ TEST(pointers_of_two_handles_are_apart) {
   CHECK_OK(MPI_File_seek_shared(one, 20, MPI_SEEK_SET));
   CHECK_EQ(position(two), 0);
   CHECK_EQ(shared_position(two), 0);
+  check::barrier();
   const unsigned char byte = 1;
   CHECK_OK(MPI_File_write_ordered(two, &byte, 1, MPI_BYTE, MPI_STATUS_IGNORE));
+  check::barrier();
   CHECK_EQ(shared_position(two), check::size);
   CHECK_EQ(shared_position(one), 20);
   CHECK_OK(MPI_File_close(&one));

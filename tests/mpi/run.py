@@ -34,7 +34,7 @@ FLAGS = {
     ".c": ["-std=c17", "-O1", "-g", "-Wall", "-Wextra"],
     ".cpp": ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type", "-pthread",
              "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"],
-    ".f90": ["-O1", "-g", "-Wall", "-fno-range-check"],
+    ".f90": ["-O1", "-g", "-Wall", "-cpp", "-fallow-argument-mismatch"],
 }  # fmt: skip
 
 
@@ -213,6 +213,9 @@ def run_program(program: Program, mpi: Mpi, ranks: int, run: str, options: argpa
         outcome.output = "needs --preload"
         return outcome
     command = [str(binary_of(program, mpi, options.build))]
+    if program.kind != ".py" and not Path(command[0]).exists():
+        outcome.output = f"{command[0]} was not built"
+        return outcome
     if program.kind == ".py":
         python = options.python or sys.executable
         if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:
@@ -244,6 +247,8 @@ def report(outcome: Outcome, test: str, options: argparse.Namespace) -> None:
     strategy = f" {outcome.strategy}" if outcome.strategy else ""
     what = f"{outcome.program}{'.' + test if test else ''} {outcome.run}".strip()
     print(f"{outcome.verdict:8}{outcome.mpi:8} n={outcome.ranks:<2}{strategy} {what}  {outcome.seconds:.1f} s", flush=True)
+    if outcome.verdict == "skipped":
+        print(f"    {outcome.output}", flush=True)
     if outcome.verdict in ("failed", "timeout") or options.show:
         lines = outcome.output.strip().splitlines()
         shown = lines if options.show else lines[:40]
@@ -270,6 +275,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="environment for the programs")
     parser.add_argument("--argument", action="append", default=[], help="passed on to the programs")
     parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
+    parser.add_argument("--skipped-is-fine", action="store_true", help="exit 0 when there was nothing that could be done")
     parser.add_argument("--no-build", action="store_true", help="take the binaries as they are")
     parser.add_argument("--table", action="store_true", help="print name;kind;variant;ranks;limit;alone;preloaded per run (for CMake)")
     parser.add_argument("--json", action="store_true", help="one JSON object per run on stdout")
@@ -339,7 +345,8 @@ def main(arguments: list[str]) -> int:
         print(f"{len(outcomes) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped")
     if bad:
         return 1
-    return SKIPPED if outcomes and all(outcome.verdict == "skipped" for outcome in outcomes) else 0
+    nothing_done = bool(outcomes) and all(outcome.verdict == "skipped" for outcome in outcomes)
+    return SKIPPED if nothing_done and not options.skipped_is_fine else 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def table_file(name: str) -> Path:
 
 
 def library_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """The directory of libpenstock.so: PENSTOCK_LIBDIR, else build/release of the checkout, else PREFIX/lib.
+    """The directory of libpenstock.so: PENSTOCK_LIBDIR, else build/release/lib of the checkout, else PREFIX/lib.
 
     An installation has this package in PREFIX/share/penstock/python/penstock.
     """
@@ -27,7 +27,7 @@ def library_directory(environment: Mapping[str, str] | None = None) -> Path:
     if chosen:
         return Path(chosen).absolute()
     root = checkout_root()
-    return root / "build" / "release" if root else PACKAGE.parents[3] / "lib"
+    return root / "build" / "release" / "lib" if root else PACKAGE.parents[3] / "lib"
 
 
 def bench_directory() -> Path:

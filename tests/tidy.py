@@ -243,8 +243,10 @@ def mentions(path: Path, other: Path, text: str) -> bool:
     if other.parent == path.parent and other.stem == "run" and re.search(r"\b(?:i?glob|rglob|iterdir|scandir)\(", text):
         return True  # a runner that takes what lies beside it
     short = path.stem.removeprefix("test_")
-    in_directory = re.search(rf"\b{re.escape(path.parent.name)}/(?:{re.escape(path.stem)}|{re.escape(short)})\b", text)
-    if in_directory or other.parent == path.parent and re.search(rf"\b{re.escape(path.stem)}\b", text):
+    if re.search(rf"\b{re.escape(path.parent.name)}/(?:{re.escape(path.stem)}|{re.escape(short)})\b", text):
+        return True
+    from_here_or_above = other.parent in path.parents and re.search(rf"\b{re.escape(path.stem)}\b", text)
+    if from_here_or_above and other.parent.name != "tests":
         return True
     return path.stem not in GENERIC_NAMES and re.search(rf"\b{re.escape(path.stem)}\b", text) is not None
 

@@ -234,6 +234,23 @@ def check_headers_alone(top: Path = TOP) -> list[Finding]:
 # --- tests that run --------------------------------------------------------------------------------------------------------
 
 
+# Names that say nothing without their directory.
+GENERIC_NAMES = {"run", "build", "main", "model", "execute", "program", "check", "calls"}
+
+
+def mentions(path: Path, other: Path, text: str) -> bool:
+    """Whether `text`, the contents of `other`, names the test file `path` in one of the ways that tests are named in."""
+    if other.parent == path.parent and other.stem == "run" and re.search(r"\b(?:i?glob|rglob|iterdir|scandir)\(", text):
+        return True  # a runner that takes what lies beside it
+    short = path.stem.removeprefix("test_")
+    if re.search(rf"\b{re.escape(path.parent.name)}/(?:{re.escape(path.stem)}|{re.escape(short)})\b", text):
+        return True
+    from_here_or_above = other.parent in path.parents and re.search(rf"\b{re.escape(path.stem)}\b", text)
+    if from_here_or_above and other.parent.name != "tests":
+        return True
+    return path.stem not in GENERIC_NAMES and re.search(rf"\b{re.escape(path.stem)}\b", text) is not None
+
+
 def check_tests_run(top: Path = TOP) -> list[Finding]:
     """Every program file below tests/ is built or started by something: a pattern or a name in CMake, tools/ or another test."""
     files = files_of_the_project(top)
@@ -259,8 +276,7 @@ def check_tests_run(top: Path = TOP) -> list[Finding]:
         by_pytest = name.startswith("tests/python/") and (path.name.startswith("test_") or path.name == "conftest.py")
         if by_pytest or any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
             continue
-        stem = re.compile(rf"\b{re.escape(path.stem)}\b")
-        if not any(other != path and stem.search(text) for other, text in texts.items()):
+        if not any(other != path and mentions(path, other, text) for other, text in texts.items()):
             findings.append(Finding(name, 1, "nothing builds or starts this file"))
     return findings
 

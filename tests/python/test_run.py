@@ -199,6 +199,27 @@ def test_a_signal_reaches_the_program(library, tmp_path):
     assert process.wait(timeout=60) == 42
 
 
+def test_a_signal_before_the_start_waits_for_the_program():
+    from penstock.commands import run
+
+    with run._Signals() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+        process = subprocess.Popen(["sleep", "60"])
+        signals.go_to(process)
+        assert process.wait(timeout=60) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT"])
+def test_a_signal_that_was_ignored_stays_ignored_in_the_program(penstock, name):
+    number = getattr(signal, name)
+    show = f"import signal; print(signal.getsignal({int(number)}) == signal.SIG_IGN)"
+    assert (
+        penstock("run", "python3", "-c", show, preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)).stdout
+        == "True\n"
+    )
+    assert penstock("run", "python3", "-c", show).stdout == "False\n"
+
+
 def test_exec(penstock, program, library):
     command = TOP / "bin" / "penstock-exec"
     assert penstock(program, "6", program=command).returncode == 6

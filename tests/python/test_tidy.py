@@ -65,9 +65,18 @@ def test_test_that_nothing_runs(tree):
         "tests/mpi/dead.c": "",
         "tests/python/test_x.py": "",
         "tests/python/helper.py": "",
+        "tests/taken/run.py": "for path in HERE.glob('*.c'): pass",
+        "tests/taken/any.c": "",
+        "tests/abi/test_named.py": "",
+        "cmake/abi_tests.cmake": "set(tests abi/named taken/run)\n",
+        "tests/lost/run.py": "",
     }
     findings = tidy.check_tests_run(tree(files))
-    assert sorted(finding.file for finding in findings) == ["tests/mpi/dead.c", "tests/python/helper.py"]
+    assert sorted(finding.file for finding in findings) == [
+        "tests/lost/run.py",
+        "tests/mpi/dead.c",
+        "tests/python/helper.py",
+    ]
 
 
 @pytest.mark.parametrize("text", ["see py" + "pi.org", "/ro" + "ot/x", "TO" + "DO: later", "/wo" + "rk/tree"])

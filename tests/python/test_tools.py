@@ -38,6 +38,14 @@ def test_a_stage_that_breaks_is_a_failure(tmp_path):
     assert runner.of_stage("x", 0, tmp_path / "none.xml").failed == 1
 
 
+def test_conformance_counts_what_fails_natively_as_skipped():
+    verdicts = ["passes", "improvement", "regression", "fails natively too", "skipped"]
+    assert (
+        str(runner.counts_of_conformance({"tests": [{"verdict": verdict} for verdict in verdicts]}))
+        == "2 passed, 1 failed, 2 skipped"
+    )
+
+
 @pytest.fixture
 def bare_system(tmp_path):
     """A PATH on which no package is installed, nobody is root and apt-get must not be called."""

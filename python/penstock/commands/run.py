@@ -65,34 +65,55 @@ def _report_file(chosen: Path | None) -> Iterator[Path]:
             Path(name).unlink()
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """The program's exit code as a shell would tell it.  Signals sent to us go to the program, which decides."""
+class _Signals:
+    """Signals sent to us go to the program, which decides; those before its start wait for it.
 
-    def pass_on(number: int, _frame: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
+    SIGINT and SIGQUIT the terminal sends to the program as well, so ours only has to survive them.  A signal that we were told to
+    ignore (nohup) stays ignored, in the program too; handlers of our own are not inherited by it.
+    """
 
-    # The terminal sends SIGINT and SIGQUIT to the program as well; ours only has to survive them.
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-    before |= {
-        number: signal.signal(number, pass_on)
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-    }
-    try:
-        code = process.wait()
-    finally:
-        for number, handler in before.items():
+    PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    SURVIVED = (signal.SIGINT, signal.SIGQUIT)
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Signals":
+        for number in (*self.PASSED_ON, *self.SURVIVED):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._arrived)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
-    return 128 - code if code < 0 else code
+
+    def _arrived(self, number: int, _frame: object) -> None:
+        if number in self.SURVIVED:
+            return
+        if self._process is None:
+            self._waiting.append(number)
+        else:
+            self._process.send_signal(number)
+
+    def go_to(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        for number in self._waiting:
+            process.send_signal(number)
 
 
 def start(prepared: Prepared, base: Mapping[str, str], stdout: int | None) -> int:
-    """Runs the line to its end."""
-    try:
-        process = subprocess.Popen(prepared.words, env={**base, **prepared.changes}, stdout=stdout)
-    except OSError as error:
-        raise Failure(f"{prepared.words[0]}: can not be started: {error.strerror}") from error
-    return _wait(process)
+    """Runs the line to its end; the program's exit code as a shell would tell it."""
+    with _Signals() as signals:
+        try:
+            process = subprocess.Popen(prepared.words, env={**base, **prepared.changes}, stdout=stdout)
+        except OSError as error:
+            raise Failure(f"{prepared.words[0]}: can not be started: {error.strerror}") from error
+        signals.go_to(process)
+        code = process.wait()
+    return 128 - code if code < 0 else code
 
 
 def nothing_seen(bypass: bool) -> str:

@@ -135,7 +135,19 @@ def _lines_file() -> Path:
 
 def settings(quick: bool, options: dict[str, Any]) -> Settings:
     """Reads `options`; every value may be text.  The keys are those of bench/README.md."""
-    known = {"mpi", "build", "library", "native_only", "directories", "ranks", "pieces", "rounds", "repetitions", "timeout", "lines"}
+    known = {
+        "mpi",
+        "build",
+        "library",
+        "native_only",
+        "directories",
+        "ranks",
+        "pieces",
+        "rounds",
+        "repetitions",
+        "timeout",
+        "lines",
+    }
     unknown = sorted(set(options) - known)
     if unknown:
         raise SystemExit(f"option {unknown[0]!r}: expected one of {', '.join(sorted(known))}")
@@ -144,13 +156,15 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
     if not _true(options.get("native_only", "")):
         library = Path(options.get("library", launching.default_library(build))).resolve()
         if not library.is_file():
-            raise SystemExit(f"{library}: not there; build Penstock first, or set native_only=1 to compare native with native")
+            raise SystemExit(
+                f"{library}: not there; build Penstock first, or set native_only=1 to compare native with native"
+            )
     mpis = options.get("mpi", [])
     names = mpis.split(",") if isinstance(mpis, str) and mpis else list(mpis)
     found = launching.installed(build, names)
     if quick and not names:
         found = [mpi for mpi in found if not mpi.name.startswith("wheel-")] or found
-    sizes = QUICK_SIZES if quick else FULL_SIZES
+    sizes: tuple[Size, ...] = QUICK_SIZES if quick else FULL_SIZES
     if "pieces" in options:
         wanted = {int(piece) for piece in str(options["pieces"]).split(",")}
         sizes = tuple(size for size in FULL_SIZES if size.piece_bytes in wanted)
@@ -190,7 +204,9 @@ class Launcher:
         with self.wanted.lines.open("a") as file:
             file.write(json.dumps({"arm": arm, "mpi_name": mpi.name, "storage": storage, **found}) + "\n")
 
-    def launch(self, arm: str, mpi: launching.Mpi, storage: str, directory: Path, ranks: int, words: list[Any]) -> dict[str, Any]:
+    def launch(
+        self, arm: str, mpi: launching.Mpi, storage: str, directory: Path, ranks: int, words: list[Any]
+    ) -> dict[str, Any]:
         """One line of JSON of `independent` or, for the bound, of `bound`."""
         program = mpi.program("bound" if arm == BOUND else "independent")
         preload = self.wanted.library if arm == PENSTOCK else None
@@ -266,7 +282,9 @@ def _cell(case: Case, samples: Samples, operation: str, mode: str) -> dict[str, 
     bounds = {way: _median_ms(samples, BOUND, way, operation) for way in WAYS}
     best = min((value for value in bounds.values() if value is not None), default=None)
     cpu = {
-        arm: statistics.median(samples.cpu_seconds[arm, mode]) for arm in (NATIVE, PENSTOCK) if (arm, mode) in samples.cpu_seconds
+        arm: statistics.median(samples.cpu_seconds[arm, mode])
+        for arm in (NATIVE, PENSTOCK)
+        if (arm, mode) in samples.cpu_seconds
     }
     cell: dict[str, Any] = {
         "name": f"{case.name()} {operation} {mode}",
@@ -331,7 +349,9 @@ def _measure_calls(launcher: Launcher, mpi: launching.Mpi, storage: str, directo
             continue
         cell["verified"] &= found["verified"]
         series = found["nanoseconds"]
-        small = [mine / bare for mine, bare in zip(series["write_at_8_bytes_ns"], series["pwrite_8_bytes_ns"], strict=True)]
+        small = [
+            mine / bare for mine, bare in zip(series["write_at_8_bytes_ns"], series["pwrite_8_bytes_ns"], strict=True)
+        ]
         arms[arm] = {name: statistics.median(values) for name, values in series.items()}
         arms[arm]["times_pwrite"] = statistics.median(small)
     if len(arms) == 2:
@@ -369,11 +389,20 @@ def _measure_view(launcher: Launcher, mpi: launching.Mpi, storage: str, director
 # Targets
 
 
-def _target(text: str, unit: str, limit: float, at_least: bool, figures: dict[str, float | None], cells: int) -> dict[str, Any]:
+def _target(
+    text: str, unit: str, limit: float, at_least: bool, figures: dict[str, float | None], cells: int
+) -> dict[str, Any]:
     """The worst figure of all cells decides.  A cell that could not be measured is no success."""
     known = {name: value for name, value in figures.items() if value is not None}
     if not known:
-        return {"target": text, "unit": unit, "limit": limit, "figure": None, "cell": None, "met": None if cells == 0 else False}
+        return {
+            "target": text,
+            "unit": unit,
+            "limit": limit,
+            "figure": None,
+            "cell": None,
+            "met": None if cells == 0 else False,
+        }
     worst = (min if at_least else max)(known, key=lambda name: known[name])
     good = known[worst] >= limit if at_least else known[worst] <= limit
     return {
@@ -388,8 +417,14 @@ def _target(text: str, unit: str, limit: float, at_least: bool, figures: dict[st
     }
 
 
-def _figures(cells: list[dict[str, Any]], value: Callable[[dict[str, Any]], float | None], **facts: Any) -> dict[str, float | None]:
-    return {cell["name"]: value(cell) for cell in cells if all(cell["facts"].get(key) == wanted for key, wanted in facts.items())}
+def _figures(
+    cells: list[dict[str, Any]], value: Callable[[dict[str, Any]], float | None], **facts: Any
+) -> dict[str, float | None]:
+    return {
+        cell["name"]: value(cell)
+        for cell in cells
+        if all(cell["facts"].get(key) == wanted for key, wanted in facts.items())
+    }
 
 
 def _native_collective(cell: dict[str, Any]) -> float | None:
@@ -405,17 +440,43 @@ def targets(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
         found.append(_target(text, unit, limit, at_least, figures, len(figures)))
 
     for piece in (MEBIBYTE, 16 * MEBIBYTE):
-        figures = _figures(cells, lambda cell: cell["ratio"], pattern="contiguous", piece_bytes=piece, mode="independent")
+        figures = _figures(
+            cells, lambda cell: cell["ratio"], pattern="contiguous", piece_bytes=piece, mode="independent"
+        )
         add(f"contiguous {readable(piece)} independent: native time over Penstock's", "times", 1.0, True, figures)
     for piece, least in ((8, 2.5), (64, 1.5)):
         figures = _figures(cells, lambda cell: cell["times_bound_map"], pattern="interleaved", piece_bytes=piece)
         add(f"interleaved {readable(piece)}: Penstock's time over the bound's mapped way", "times", 1.3, False, figures)
         figures = _figures(cells, _native_collective, pattern="interleaved", piece_bytes=piece)
         add(f"interleaved {readable(piece)}: native collective time over Penstock's", "times", least, True, figures)
-    add("empty MPI_File_write_at", "ns", 1000.0, False, _figures(cells, lambda cell: cell.get("empty_write_at_ns"), pattern="calls"))
-    add("8-byte MPI_File_write_at over a bare pwrite", "times", 1.3, False, _figures(cells, lambda cell: cell.get("times_pwrite"), pattern="calls"))
-    add("view of 10^9 pieces: time over that of 10^3", "times", 2.0, False, _figures(cells, lambda cell: cell.get("times_few"), pattern="view"))
-    add("view of 10^9 pieces: memory beyond that of 10^3", "bytes", MEBIBYTE, False, _figures(cells, lambda cell: cell.get("more_memory_bytes"), pattern="view"))
+    add(
+        "empty MPI_File_write_at",
+        "ns",
+        1000.0,
+        False,
+        _figures(cells, lambda cell: cell.get("empty_write_at_ns"), pattern="calls"),
+    )
+    add(
+        "8-byte MPI_File_write_at over a bare pwrite",
+        "times",
+        1.3,
+        False,
+        _figures(cells, lambda cell: cell.get("times_pwrite"), pattern="calls"),
+    )
+    add(
+        "view of 10^9 pieces: time over that of 10^3",
+        "times",
+        2.0,
+        False,
+        _figures(cells, lambda cell: cell.get("times_few"), pattern="view"),
+    )
+    add(
+        "view of 10^9 pieces: memory beyond that of 10^3",
+        "bytes",
+        MEBIBYTE,
+        False,
+        _figures(cells, lambda cell: cell.get("more_memory_bytes"), pattern="view"),
+    )
     return found
 
 
@@ -434,7 +495,8 @@ def _summary(cells: list[dict[str, Any]], wanted: Settings, left_out: list[str],
         "repetitions": wanted.repetitions,
         "seconds": round(seconds, 1),
         "lines": str(wanted.lines),
-        "targets": targets(cells),
+        # Native against native has no Penstock to judge.
+        "targets": targets(cells) if wanted.library else [],
     }
 
 

@@ -55,7 +55,9 @@ def installed(build: Path, names: Sequence[str] = ()) -> list[Mpi]:
 
 
 def _family(launcher: Path) -> str:
-    said = subprocess.run([launcher, "--version"], capture_output=True, text=True, env=_as_root(os.environ), check=False)
+    said = subprocess.run(
+        [launcher, "--version"], capture_output=True, text=True, env=_as_root(os.environ), check=False
+    )
     text = said.stdout + said.stderr
     return "openmpi" if "Open MPI" in text or "OpenRTE" in text or "PRRTE" in text else "mpich"
 
@@ -87,7 +89,7 @@ def environment(mpi: Mpi, ranks: int) -> dict[str, str]:
     return changed
 
 
-def line(mpi: Mpi, ranks: int, words: Sequence[str | Path], preload: Path | None = None) -> list[str]:
+def line(mpi: Mpi, ranks: int, words: Sequence[str | Path | int], preload: Path | None = None) -> list[str]:
     """A launcher line.  The preload is for the ranks alone, not for the launcher."""
     settings = []
     if mpi.family == "openmpi":
@@ -135,8 +137,9 @@ def result(words: Sequence[str], changed: Mapping[str, str], timeout_seconds: fl
                 raise LaunchFailure(f"{' '.join(words)}: {error} in its output: {text[:200]}") from None
             if done.returncode == 0 or not _all_verified(found):
                 return found
-    tail = (done.stderr or done.stdout).strip()[-600:]
-    raise LaunchFailure(f"{' '.join(words)}: exit code {done.returncode}: {tail}")
+    # The program's own words come first; launchers add long ones of theirs behind.
+    said = (done.stderr or done.stdout).strip()[:1500]
+    raise LaunchFailure(f"{' '.join(words)}: exit code {done.returncode}: {said}")
 
 
 def _all_verified(found: Mapping[str, Any]) -> bool:

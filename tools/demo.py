@@ -47,15 +47,26 @@ class Case:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Runs the climate kernel natively and under Penstock and compares the files.")
+    parser = argparse.ArgumentParser(
+        description="Runs the climate kernel natively and under Penstock and compares the files."
+    )
     parser.add_argument("--build", type=Path, default=launching.default_build(), help="build directory (build/release)")
-    parser.add_argument("--output", type=Path, default=ROOT / "results" / "demo", help="where the picture and the page go (results/demo)")
-    parser.add_argument("--maps", type=Path, help="directory with decomposition maps map_*.nc (../shared/data/e3sm when there)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=ROOT / "results" / "demo",
+        help="where the picture and the page go (results/demo)",
+    )
+    parser.add_argument(
+        "--maps", type=Path, help="directory with decomposition maps map_*.nc (../shared/data/e3sm when there)"
+    )
     parser.add_argument("--mpi", action="append", default=[], help="only this MPI; may be repeated")
     parser.add_argument("--ranks", type=int, default=4, help="ranks of each run (4)")
     parser.add_argument("--ne", type=int, default=16, help="elements along an edge of the cubed sphere (16)")
     parser.add_argument("--levels", type=int, default=16, help="levels of 3-D variables (16)")
-    parser.add_argument("--scratch", type=Path, help="where the data files go while they are needed (a temporary directory)")
+    parser.add_argument(
+        "--scratch", type=Path, help="where the data files go while they are needed (a temporary directory)"
+    )
     wanted = parser.parse_args()
     if wanted.maps is None:
         beside = ROOT.parent / "shared" / "data" / "e3sm"
@@ -129,7 +140,7 @@ HEADINGS = ("MPI", "mesh", "ranks", "calls", "requests", "MB", "native s", "Pens
 
 
 def transfer_seconds(result: dict[str, Any]) -> float:
-    return sum(result["seconds"][phase] for phase in PHASES)
+    return float(sum(result["seconds"][phase] for phase in PHASES))
 
 
 def row(case: Case) -> list[str]:
@@ -157,7 +168,10 @@ def print_table(done: list[Case]) -> None:
     rows = [list(HEADINGS), *(row(case) for case in done)]
     widths = [max(len(line[column]) for line in rows) for column in range(len(HEADINGS))]
     for line in rows:
-        cells = [text.ljust(width) if column < 2 else text.rjust(width) for column, (text, width) in enumerate(zip(line, widths, strict=True))]
+        cells = [
+            text.ljust(width) if column < 2 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
         print("  ".join(cells).rstrip())
 
 
@@ -201,7 +215,7 @@ def draw_bars(axes: Any, done: list[Case]) -> None:
     """Seconds by phase, stacked: native and Penstock side by side for each run."""
     from matplotlib import colormaps
 
-    colours = dict(zip(PHASES, colormaps["tab10"].colors, strict=False))
+    colours = dict(zip(PHASES, colormaps["tab10"](range(len(PHASES))), strict=True))
     places = []
     for index, case in enumerate(done):
         for side, arm in enumerate(ARMS):
@@ -212,13 +226,21 @@ def draw_bars(axes: Any, done: list[Case]) -> None:
                 label = phase.replace("_", " ") if index == 0 and side == 0 else None
                 axes.bar(place, seconds, bottom=bottom, width=0.9, color=colours[phase], label=label)
                 bottom += seconds
-        axes.text(index * 2.6 + 0.5, -0.16, f"{case.mpi.name}\n{case.mesh_name()}", ha="center", va="top", fontsize=8, transform=axes.get_xaxis_transform())
+        axes.text(
+            index * 2.6 + 0.5,
+            -0.16,
+            f"{case.mpi.name}\n{case.mesh_name()}",
+            ha="center",
+            va="top",
+            fontsize=8,
+            transform=axes.get_xaxis_transform(),
+        )
     axes.set_xticks([place for place, _ in places], [arm for _, arm in places], fontsize=7, rotation=30)
     axes.set_ylabel("seconds (slowest rank)")
     axes.legend(fontsize=8, ncols=2)
     axes.set_title("Seconds by phase", fontsize=11)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    for edge in ("top", "right"):
+        axes.spines[edge].set_visible(False)
 
 
 def picture(done: list[Case], shown: Case) -> bytes:
@@ -269,7 +291,11 @@ def html_table(headings: list[str], rows: list[list[str]]) -> str:
 
 def phase_rows(done: list[Case]) -> list[list[str]]:
     return [
-        [f"{case.mpi.name}, {case.mesh_name()}", arm, *(f"{case.results[arm]['seconds'][phase]:.4f}" for phase in PHASES)]
+        [
+            f"{case.mpi.name}, {case.mesh_name()}",
+            arm,
+            *(f"{case.results[arm]['seconds'][phase]:.4f}" for phase in PHASES),
+        ]
         for case in done
         for arm in ARMS
         if arm in case.results
@@ -278,9 +304,21 @@ def phase_rows(done: list[Case]) -> list[list[str]]:
 
 def page(done: list[Case], image: bytes | None) -> str:
     good = all(case.good() for case in done)
-    verdict = "All files are byte for byte the same, natively and under Penstock." if good else "Some files differ or runs failed."
-    shown = f'<img alt="The field on the cubed sphere, the ranks\' domains, seconds by phase" src="data:image/png;base64,{base64.b64encode(image).decode()}">' if image else ""
-    problems = "".join(f"<p class=bad>{html.escape(f'{case.mpi.name}, {case.mesh_name()}: {case.problem}')}</p>" for case in done if case.problem)
+    verdict = (
+        "All files are byte for byte the same, natively and under Penstock."
+        if good
+        else "Some files differ or runs failed."
+    )
+    shown = (
+        f'<img alt="The field on the cubed sphere, the ranks\' domains, seconds by phase" src="data:image/png;base64,{base64.b64encode(image).decode()}">'
+        if image
+        else ""
+    )
+    problems = "".join(
+        f"<p class=bad>{html.escape(f'{case.mpi.name}, {case.mesh_name()}: {case.problem}')}</p>"
+        for case in done
+        if case.problem
+    )
     phases = html_table(["run", "", *(phase.replace("_", " ") for phase in PHASES)], phase_rows(done))
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Penstock demonstration</title><style>{STYLE}</style>"
@@ -299,7 +337,13 @@ def write_outputs(done: list[Case], output: Path) -> None:
         (output / "demo.png").write_bytes(image)
     (output / "demo.html").write_text(page(done, image))
     results = [
-        {"mpi": case.mpi.name, "mesh": case.mesh_name(), "identical": case.identical, "problem": case.problem, **case.results}
+        {
+            "mpi": case.mpi.name,
+            "mesh": case.mesh_name(),
+            "identical": case.identical,
+            "problem": case.problem,
+            **case.results,
+        }
         for case in done
     ]
     (output / "demo.json").write_text(json.dumps(results, indent=1) + "\n")

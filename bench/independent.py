@@ -1,0 +1,548 @@
+"""Independent and collective pieces: native MPI-IO, Penstock and the bound on one node, alternating, bytes verified.
+
+Knows the programs of bench/programs and bench/bound by their JSON only.  bench/README.md says what each figure means.
+"""
+
+import datetime
+import json
+import math
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import launching
+
+MEBIBYTE = 1 << 20
+QUICK_SECONDS = 45.0  # no new launches after that; what is under way may still take a few seconds
+NATIVE, PENSTOCK, BOUND = "native", "penstock", "bound"
+OPERATIONS = ("write", "read")
+MODES = ("independent", "collective")
+WAYS = ("map", "piece", "shared")
+
+Progress = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Size:
+    pattern: str
+    piece_bytes: int
+    count: int
+
+
+FULL_SIZES = (
+    Size("contiguous", MEBIBYTE, 16),
+    Size("contiguous", 16 * MEBIBYTE, 4),
+    Size("interleaved", 8, 100_000),
+    Size("interleaved", 64, 100_000),
+    Size("interleaved", 512, 20_000),
+    Size("interleaved", 4096, 20_000),
+    Size("interleaved", MEBIBYTE, 32),
+)
+QUICK_SIZES = (Size("interleaved", 8, 20_000), Size("interleaved", 64, 20_000), Size("contiguous", MEBIBYTE, 8))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that native, Penstock and the bound have in common."""
+
+    mpi: launching.Mpi
+    storage: str
+    directory: Path
+    size: Size
+    ranks: int
+
+    def name(self) -> str:
+        return f"{self.mpi.name} {self.storage} {self.size.pattern} {readable(self.size.piece_bytes)} x{self.ranks}"
+
+
+@dataclass
+class Samples:
+    """What was measured of one case: seconds by (arm, mode or way, series)."""
+
+    seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
+    cpu_seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    hashes: dict[str, set[str]] = field(default_factory=dict)
+    verified: bool = True
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options, read once."""
+
+    quick: bool
+    build: Path
+    library: Path | None  # None: native against native, to see the noise
+    mpis: list[launching.Mpi]
+    storages: dict[str, Path]
+    ranks: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    rounds: int
+    repetitions: int
+    timeout_seconds: float
+    lines: Path
+
+
+def readable(size_bytes: int) -> str:
+    return f"{size_bytes // MEBIBYTE}MiB" if size_bytes >= MEBIBYTE else f"{size_bytes}B"
+
+
+# Options
+
+
+def _true(value: Any) -> bool:
+    return str(value).lower() in ("1", "true", "yes", "on")
+
+
+def _file_system(directory: Path) -> str:
+    """The type of the file system a directory is on, as /proc/mounts names it."""
+    best = ("", "unknown")
+    for mount in Path("/proc/mounts").read_text().splitlines():
+        _, point, kind, *_ = mount.split()
+        point = point.replace("\\040", " ")
+        if (directory == Path(point) or Path(point) in directory.parents) and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best[1]
+
+
+def _storages(chosen: str) -> dict[str, Path]:
+    """Directories to measure in, by the name of their file system; those of the same kind get a number."""
+    own = launching.ROOT if (launching.ROOT / "CMakeLists.txt").is_file() else Path.cwd()
+    directories = [Path(word) for word in chosen.split(",")] if chosen else [Path("/dev/shm"), own]
+    found: dict[str, Path] = {}
+    for directory in directories:
+        if not directory.is_dir() or not os.access(directory, os.W_OK):
+            if chosen:
+                raise SystemExit(f"directories={directory}: expected a directory that can be written")
+            continue
+        kind = _file_system(directory.resolve())
+        name = kind if kind not in found else f"{kind}-{len(found) + 1}"
+        found[name] = directory.resolve()
+    return found
+
+
+def _lines_file() -> Path:
+    own = launching.ROOT if (launching.ROOT / "CMakeLists.txt").is_file() else Path.cwd()
+    return own / "results" / datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S") / "independent.jsonl"
+
+
+def settings(quick: bool, options: dict[str, Any]) -> Settings:
+    """Reads `options`; every value may be text.  The keys are those of bench/README.md."""
+    known = {
+        "mpi",
+        "build",
+        "library",
+        "native_only",
+        "directories",
+        "ranks",
+        "pieces",
+        "rounds",
+        "repetitions",
+        "timeout",
+        "lines",
+    }
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise SystemExit(f"option {unknown[0]!r}: expected one of {', '.join(sorted(known))}")
+    build = Path(options.get("build", launching.default_build())).resolve()
+    library: Path | None = None
+    if not _true(options.get("native_only", "")):
+        library = Path(options.get("library", launching.default_library(build))).resolve()
+        if not library.is_file():
+            raise SystemExit(
+                f"{library}: not there; build Penstock first, or set native_only=1 to compare native with native"
+            )
+    mpis = options.get("mpi", [])
+    names = mpis.split(",") if isinstance(mpis, str) and mpis else list(mpis)
+    found = launching.installed(build, names)
+    if quick and not names:
+        found = [mpi for mpi in found if not mpi.name.startswith("wheel-")] or found
+    sizes: tuple[Size, ...] = QUICK_SIZES if quick else FULL_SIZES
+    if "pieces" in options:
+        wanted = {int(piece) for piece in str(options["pieces"]).split(",")}
+        sizes = tuple(size for size in FULL_SIZES if size.piece_bytes in wanted)
+    ranks = str(options.get("ranks", "2" if quick else "2,4"))
+    return Settings(
+        quick=quick,
+        build=build,
+        library=library,
+        mpis=found,
+        storages=_storages(options.get("directories", "")),
+        ranks=tuple(int(number) for number in ranks.split(",")),
+        sizes=sizes,
+        rounds=int(options.get("rounds", 2 if quick else 3)),
+        repetitions=int(options.get("repetitions", 2 if quick else 3)),
+        timeout_seconds=float(options.get("timeout", 30 if quick else 180)),
+        lines=Path(options["lines"]) if "lines" in options else _lines_file(),
+    )
+
+
+# Launches
+
+
+@contextmanager
+def _scratch(directory: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory) as name:
+        yield Path(name) / "data"
+
+
+class Launcher:
+    """Runs programs for one arm and keeps every line of JSON they print."""
+
+    def __init__(self, wanted: Settings) -> None:
+        self.wanted = wanted
+        wanted.lines.parent.mkdir(parents=True, exist_ok=True)
+
+    def _keep(self, arm: str, mpi: launching.Mpi, storage: str, found: dict[str, Any]) -> None:
+        with self.wanted.lines.open("a") as file:
+            file.write(json.dumps({"arm": arm, "mpi_name": mpi.name, "storage": storage, **found}) + "\n")
+
+    def launch(
+        self, arm: str, mpi: launching.Mpi, storage: str, directory: Path, ranks: int, words: list[Any]
+    ) -> dict[str, Any]:
+        """One line of JSON of `independent` or, for the bound, of `bound`."""
+        program = mpi.program("bound" if arm == BOUND else "independent")
+        preload = self.wanted.library if arm == PENSTOCK else None
+        with _scratch(directory) as file:
+            line = launching.line(mpi, ranks, [program, *words, "--file", file], preload)
+            found = launching.result(line, launching.environment(mpi, ranks), self.wanted.timeout_seconds)
+        self._keep(arm, mpi, storage, found)
+        return found
+
+
+def _case_words(case: Case, repetitions: int) -> list[Any]:
+    size = case.size
+    words: list[Any] = ["--pattern", size.pattern, "--piece", size.piece_bytes, "--count", size.count]
+    return [*words, "--repetitions", repetitions + 1]  # the first warms up connections and is left out
+
+
+def _add(samples: Samples, arm: str, found: dict[str, Any], repetitions: int) -> None:
+    for kind in WAYS if arm == BOUND else MODES:
+        part = found[kind]
+        samples.verified &= part["verified"]
+        samples.hashes.setdefault(arm, set()).add(part["hash"])
+        for series, values in part["seconds"].items():
+            samples.seconds.setdefault((arm, kind, series), []).extend(values[1:])
+        if "cpu" in part:
+            spent = part["cpu"]["user_seconds"] + part["cpu"]["system_seconds"]
+            samples.cpu_seconds.setdefault((arm, kind), []).append(spent / (repetitions + 1))
+
+
+def _measure_round(launcher: Launcher, case: Case, samples: Samples, number: int) -> None:
+    """Native and Penstock change who goes first from round to round; the bound is measured in the first rounds only."""
+    arms = [NATIVE, PENSTOCK] if number % 2 == 0 else [PENSTOCK, NATIVE]
+    if number < (1 if launcher.wanted.quick else 2):
+        arms.append(BOUND)
+    for arm in arms:
+        words = _case_words(case, launcher.wanted.repetitions)
+        try:
+            found = launcher.launch(arm, case.mpi, case.storage, case.directory, case.ranks, words)
+            _add(samples, arm, found, launcher.wanted.repetitions)
+        except launching.LaunchFailure as failure:
+            samples.failures.append(f"{arm}: {failure}")
+
+
+# Figures
+
+
+def _spread(values: list[float]) -> dict[str, Any]:
+    """Milliseconds: the median, the quartiles, the median absolute deviation."""
+    scaled = [value * 1e3 for value in values]
+    middle = statistics.median(scaled)
+    quarters = statistics.quantiles(scaled, n=4, method="inclusive") if len(scaled) > 1 else [middle] * 3
+    return {
+        "median_ms": middle,
+        "lower_quartile_ms": quarters[0],
+        "upper_quartile_ms": quarters[2],
+        "mad_ms": statistics.median(abs(value - middle) for value in scaled),
+        "samples": len(scaled),
+    }
+
+
+def _median_ms(samples: Samples, arm: str, kind: str, series: str) -> float | None:
+    values = samples.seconds.get((arm, kind, series))
+    return statistics.median(values) * 1e3 if values else None
+
+
+def _ratio(over: float | None, under: float | None) -> float | None:
+    return over / under if over is not None and under else None
+
+
+def _cell(case: Case, samples: Samples, operation: str, mode: str) -> dict[str, Any]:
+    other = MODES[1 - MODES.index(mode)]
+    native = _median_ms(samples, NATIVE, mode, operation)
+    own = _median_ms(samples, PENSTOCK, mode, operation)
+    bounds = {way: _median_ms(samples, BOUND, way, operation) for way in WAYS}
+    best = min((value for value in bounds.values() if value is not None), default=None)
+    cpu = {
+        arm: statistics.median(samples.cpu_seconds[arm, mode])
+        for arm in (NATIVE, PENSTOCK)
+        if (arm, mode) in samples.cpu_seconds
+    }
+    cell: dict[str, Any] = {
+        "name": f"{case.name()} {operation} {mode}",
+        "native_ms": native,
+        "penstock_ms": own,
+        "ratio": _ratio(native, own),
+        "native_other_mode_ms": _median_ms(samples, NATIVE, other, operation),
+        "bound_map_ms": bounds["map"],
+        "bound_piece_ms": bounds["piece"],
+        "bound_shared_ms": bounds["shared"],
+        "times_bound_map": _ratio(own, bounds["map"]),
+        "times_bound_best": _ratio(own, best),
+        "verified": samples.verified and _same_bytes(samples) and not samples.failures,
+        "oversubscribed": launching.oversubscribed(case.ranks),
+        "facts": {
+            "mpi": case.mpi.name,
+            "storage": case.storage,
+            "pattern": case.size.pattern,
+            "piece_bytes": case.size.piece_bytes,
+            "pieces": case.size.count,
+            "ranks": case.ranks,
+            "operation": operation,
+            "mode": mode,
+            "bytes": case.size.piece_bytes * case.size.count * case.ranks,
+        },
+        "cpu_seconds_write_and_read": cpu,
+    }
+    for arm in (NATIVE, PENSTOCK):
+        values = samples.seconds.get((arm, mode, operation))
+        if values:
+            cell[arm] = _spread(values)
+    totals = {arm: _median_ms(samples, arm, mode, f"{operation}_total") for arm in (NATIVE, PENSTOCK)}
+    cell["with_open_and_close"] = {
+        "native_ms": totals[NATIVE],
+        "penstock_ms": totals[PENSTOCK],
+        "ratio": _ratio(totals[NATIVE], totals[PENSTOCK]),
+    }
+    if samples.failures:
+        cell["failures"] = samples.failures
+    return cell
+
+
+def _same_bytes(samples: Samples) -> bool:
+    """Every arm must have seen the same bytes: the hash covers what was in the file and what was read."""
+    return len(set().union(*samples.hashes.values())) <= 1
+
+
+# Bare calls and huge views
+
+
+def _measure_calls(launcher: Launcher, mpi: launching.Mpi, storage: str, directory: Path) -> dict[str, Any]:
+    wanted = launcher.wanted
+    words = ["--pattern", "calls", "--count", 5_000 if wanted.quick else 50_000, "--repetitions", 5]
+    arms: dict[str, dict[str, Any]] = {}
+    cell: dict[str, Any] = {"name": f"{mpi.name} {storage} calls", "verified": True}
+    for arm in (NATIVE, PENSTOCK):
+        try:
+            found = launcher.launch(arm, mpi, storage, directory, 1, words)
+        except launching.LaunchFailure as failure:
+            cell.setdefault("failures", []).append(f"{arm}: {failure}")
+            cell["verified"] = False
+            continue
+        cell["verified"] &= found["verified"]
+        series = found["nanoseconds"]
+        small = [
+            mine / bare for mine, bare in zip(series["write_at_8_bytes_ns"], series["pwrite_8_bytes_ns"], strict=True)
+        ]
+        arms[arm] = {name: statistics.median(values) for name, values in series.items()}
+        arms[arm]["times_pwrite"] = statistics.median(small)
+    if len(arms) == 2:
+        cell["ratio"] = arms[NATIVE]["write_at_8_bytes_ns"] / arms[PENSTOCK]["write_at_8_bytes_ns"]
+        cell["empty_write_at_ns"] = arms[PENSTOCK]["empty_write_at_ns"]
+        cell["times_pwrite"] = arms[PENSTOCK]["times_pwrite"]
+    cell["facts"] = {"mpi": mpi.name, "storage": storage, "pattern": "calls", "ranks": 1}
+    return cell | arms
+
+
+def _measure_view(launcher: Launcher, mpi: launching.Mpi, storage: str, directory: Path) -> dict[str, Any]:
+    """A view of few pieces against one of very many.  Native libraries would list them all, so they are not asked."""
+    large = 1_000_000_000 if launcher.wanted.library else 100_000
+    cell: dict[str, Any] = {"name": f"{mpi.name} {storage} view of {large} pieces", "verified": True}
+    found = {}
+    for name, pieces in (("few", 1_000), ("many", large)):
+        words = ["--pattern", "view", "--count", pieces, "--repetitions", 7]
+        try:
+            found[name] = launcher.launch(PENSTOCK, mpi, storage, directory, 1, words)
+        except launching.LaunchFailure as failure:
+            cell.setdefault("failures", []).append(str(failure))
+            cell["verified"] = False
+            continue
+        cell["verified"] &= found[name]["verified"]
+    if len(found) == 2:
+        for name, part in found.items():
+            cell[f"{name}_ms"] = statistics.median(part["seconds"]["view"]) * 1e3
+            cell[f"{name}_memory_bytes"] = part["memory_bytes"]
+        cell["times_few"] = cell["many_ms"] / cell["few_ms"]
+        cell["more_memory_bytes"] = cell["many_memory_bytes"] - cell["few_memory_bytes"]
+    cell["facts"] = {"mpi": mpi.name, "storage": storage, "pattern": "view", "ranks": 1}
+    return cell
+
+
+# Targets
+
+
+def _target(
+    text: str, unit: str, limit: float, at_least: bool, figures: dict[str, float | None], cells: int
+) -> dict[str, Any]:
+    """The worst figure of all cells decides.  A cell that could not be measured is no success."""
+    known = {name: value for name, value in figures.items() if value is not None}
+    if not known:
+        return {
+            "target": text,
+            "unit": unit,
+            "limit": limit,
+            "figure": None,
+            "cell": None,
+            "met": None if cells == 0 else False,
+        }
+    worst = (min if at_least else max)(known, key=lambda name: known[name])
+    good = known[worst] >= limit if at_least else known[worst] <= limit
+    return {
+        "target": text,
+        "unit": unit,
+        "limit": limit,
+        "figure": known[worst],
+        "cell": worst,
+        "cells_met": sum(value >= limit if at_least else value <= limit for value in known.values()),
+        "cells": cells,
+        "met": good and len(known) == cells,
+    }
+
+
+def _figures(
+    cells: list[dict[str, Any]], value: Callable[[dict[str, Any]], float | None], **facts: Any
+) -> dict[str, float | None]:
+    return {
+        cell["name"]: value(cell)
+        for cell in cells
+        if all(cell["facts"].get(key) == wanted for key, wanted in facts.items())
+    }
+
+
+def _native_collective(cell: dict[str, Any]) -> float | None:
+    """How many times sooner than native collective this cell's Penstock figure is, whichever mode the cell has."""
+    collective = cell["native_ms"] if cell["facts"]["mode"] == "collective" else cell["native_other_mode_ms"]
+    return _ratio(collective, cell["penstock_ms"])
+
+
+def targets(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+
+    def add(text: str, unit: str, limit: float, at_least: bool, figures: dict[str, float | None]) -> None:
+        found.append(_target(text, unit, limit, at_least, figures, len(figures)))
+
+    for piece in (MEBIBYTE, 16 * MEBIBYTE):
+        figures = _figures(
+            cells, lambda cell: cell["ratio"], pattern="contiguous", piece_bytes=piece, mode="independent"
+        )
+        add(f"contiguous {readable(piece)} independent: native time over Penstock's", "times", 1.0, True, figures)
+    for piece, least in ((8, 2.5), (64, 1.5)):
+        figures = _figures(cells, lambda cell: cell["times_bound_map"], pattern="interleaved", piece_bytes=piece)
+        add(f"interleaved {readable(piece)}: Penstock's time over the bound's mapped way", "times", 1.3, False, figures)
+        figures = _figures(cells, _native_collective, pattern="interleaved", piece_bytes=piece)
+        add(f"interleaved {readable(piece)}: native collective time over Penstock's", "times", least, True, figures)
+    add(
+        "empty MPI_File_write_at",
+        "ns",
+        1000.0,
+        False,
+        _figures(cells, lambda cell: cell.get("empty_write_at_ns"), pattern="calls"),
+    )
+    add(
+        "8-byte MPI_File_write_at over a bare pwrite",
+        "times",
+        1.3,
+        False,
+        _figures(cells, lambda cell: cell.get("times_pwrite"), pattern="calls"),
+    )
+    add(
+        "view of 10^9 pieces: time over that of 10^3",
+        "times",
+        2.0,
+        False,
+        _figures(cells, lambda cell: cell.get("times_few"), pattern="view"),
+    )
+    add(
+        "view of 10^9 pieces: memory beyond that of 10^3",
+        "bytes",
+        MEBIBYTE,
+        False,
+        _figures(cells, lambda cell: cell.get("more_memory_bytes"), pattern="view"),
+    )
+    return found
+
+
+def _summary(cells: list[dict[str, Any]], wanted: Settings, left_out: list[str], seconds: float) -> dict[str, Any]:
+    ratios = [cell["ratio"] for cell in cells if cell.get("ratio") and cell["facts"]["pattern"] != "calls"]
+    return {
+        "geomean_ratio": math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None,
+        "min_ratio": min(ratios) if ratios else None,
+        "verified": all(cell["verified"] for cell in cells),
+        "cells": len(cells),
+        "failed_cells": sum("failures" in cell for cell in cells),
+        "left_out": left_out,
+        "against": "native" if wanted.library is None else "penstock",
+        "cores": launching.cores(),
+        "rounds": wanted.rounds,
+        "repetitions": wanted.repetitions,
+        "seconds": round(seconds, 1),
+        "lines": str(wanted.lines),
+        # Native against native has no Penstock to judge.
+        "targets": targets(cells) if wanted.library else [],
+    }
+
+
+def _cases(wanted: Settings) -> Iterator[Case]:
+    for storage, directory in wanted.storages.items():
+        for ranks in wanted.ranks:
+            for size in wanted.sizes:
+                for mpi in wanted.mpis:
+                    yield Case(mpi, storage, directory, size, ranks)
+
+
+def _fits(case: Case) -> bool:
+    """Twice the file must fit on the storage."""
+    return shutil.disk_usage(case.directory).free > 2 * case.size.piece_bytes * case.size.count * case.ranks
+
+
+def run(*, quick: bool, options: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Measures every cell and says which targets of the design are met."""
+    begin = time.monotonic()
+    wanted = settings(quick, options)
+    launcher = Launcher(wanted)
+    cases = list(_cases(wanted))
+    measured = {case: Samples() for case in cases if _fits(case)}
+    left_out = [f"{case.name()}: not enough room in {case.directory}" for case in cases if case not in measured]
+
+    def late() -> bool:
+        return quick and time.monotonic() - begin > QUICK_SECONDS
+
+    cells = []
+    for mpi in wanted.mpis:
+        for storage, directory in wanted.storages.items():
+            progress(f"{mpi.name} {storage}: bare calls")
+            cells.append(_measure_calls(launcher, mpi, storage, directory))
+        progress(f"{mpi.name}: views")
+        storage, directory = next(iter(wanted.storages.items()))
+        cells.append(_measure_view(launcher, mpi, storage, directory))
+    # Rounds outside, cases inside: a busy minute of the machine does not fall on one case alone.
+    for number in range(wanted.rounds):
+        for index, (case, samples) in enumerate(measured.items(), 1):
+            if late():
+                break
+            progress(f"round {number + 1} of {wanted.rounds}, {index} of {len(measured)}: {case.name()}")
+            _measure_round(launcher, case, samples, number)
+    for case, samples in measured.items():
+        if not samples.seconds and not samples.failures:
+            left_out.append(f"{case.name()}: no time left")
+            continue
+        cells += [_cell(case, samples, operation, mode) for operation in OPERATIONS for mode in MODES]
+    return {"cells": cells, "summary": _summary(cells, wanted, left_out, time.monotonic() - begin)}

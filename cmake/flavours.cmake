@@ -66,7 +66,7 @@ penstock_find_mpi(MPICH_VERSION "${PENSTOCK_MPICH_INCLUDE}" mpich mpicc.mpich mp
 penstock_find_mpi(OMPI_MAJOR_VERSION "${PENSTOCK_OMPI_INCLUDE}" ompi mpicc.openmpi mpicc)
 get_filename_component(python_prefix ${Python3_EXECUTABLE} DIRECTORY)
 get_filename_component(python_prefix ${python_prefix} DIRECTORY)
-set(abi_candidates ${PENSTOCK_ABI_INCLUDE} ${CMAKE_SOURCE_DIR}/.venv/include ${python_prefix}/include ${mpich_include} ${ompi_include})
+set(abi_candidates ${PENSTOCK_ABI_INCLUDE} ${CMAKE_SOURCE_DIR}/.venv/include ${CMAKE_SOURCE_DIR}/.venv/mpi/mpich/include ${python_prefix}/include ${mpich_include} ${ompi_include})
 penstock_directory_of(mpi_abi.h MPI_ABI_VERSION abi_include ${abi_candidates})
 set(abi_libraries ${abi_include}/../lib)
 

@@ -120,6 +120,9 @@ class File {
   /// `local`: an argument error found before; a collective call still joins the agreement with it.
   Outcome access(const Request& request, trace::OpTrace& trace, Status local = {});
 
+  /// What is wrong with a request, before anything is done: the mode, whole etypes, a negative offset.  Local.
+  [[nodiscard]] Status check_request(const Request& request) const;
+
   /// Starts the access and returns; the buffer is borrowed until done.  `transform` (may be empty) is applied to the outcome by the thread that
   /// finishes, before done() turns true; `notify` (may be empty) runs after.  Local, also for collective requests (MPI 4.1 section 14.4.5).
   std::shared_ptr<Pending> start(const Request& request, Status local, std::function<Outcome(Outcome)> transform,
@@ -164,7 +167,6 @@ class File {
 
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(bool create);
-  Status check_request(const Request& request) const;
   Result<Offset> claim_position(const Request& request);         ///< in bytes of data; advances the pointer it used
   Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read

@@ -58,6 +58,7 @@ Status make_request(const OpenFile& open, const Call& call, file::Request& reque
   const Result<const Decoded*> found = decode(call.datatype);
   if (!found.ok()) return found.status();
   const Decoded& decoded = **found;
+  PENSTOCK_TRY(check_committed(call.datatype, decoded));
   Offset bytes = 0;
   if (!checked_multiply(call.count, decoded.size, bytes))
     return Status::failure(Code::kCount, std::to_string(call.count) + " items of " + std::to_string(decoded.size) +
@@ -156,12 +157,19 @@ std::function<Outcome(Outcome)> finisher(const Call& call, const file::Request& 
 int nonblocking(const Call& call, MPI_Request* mpi_request) {
   const std::shared_ptr<OpenFile> open = share_open(call.fh);
   if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, call.write ? "iwrite" : "iread"));
+  if (mpi_request == nullptr) return raise(call.fh, Status::failure(Code::kArgument, open->file->path() + ": the place for the request is a null pointer"));
+  *mpi_request = MPI_REQUEST_NULL;
   OpTrace trace(open->trace.get(), Phase::kPlan);
   file::Request request;
   auto converted = std::make_shared<Converted>();
   Status local = make_request(*open, call, request, *converted, trace).with_context(open->file->path());
-  // What is wrong with the arguments of an independent call is told at once; a collective one has to take part, and tells it at completion.
-  if (!local.ok() && !call.collective) return report_failure(call.fh, local, trace);
+  if (local.ok()) local = open->file->check_request(request);
+  if (!local.ok()) {
+    // What is wrong with the arguments is told at once, and there is no request.  The other ranks of a collective call hear of it in the
+    // agreement, which this rank joins in the background.
+    if (call.collective) open->file->start(request, local, {}, {});
+    return report_failure(call.fh, local, trace);
+  }
   Status started = start_request(open, call.fh, request, std::move(local), finisher(call, request, converted), mpi_request);
   if (!started.ok()) return report_failure(call.fh, started, trace);
   return MPI_SUCCESS;

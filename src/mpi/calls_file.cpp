@@ -217,6 +217,11 @@ Status make_view(const OpenFile& open, MPI_Offset displacement, MPI_Datatype ety
 
   if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL)
     return Status::failure(Code::kType, "set_view: the etype or the filetype is MPI_DATATYPE_NULL");
+  for (MPI_Datatype datatype : {etype, filetype}) {
+    const Result<const Decoded*> decoded = decode(datatype);
+    if (!decoded.ok()) return decoded.status().with_context("set_view");
+    PENSTOCK_TRY(check_committed(datatype, **decoded).with_context("set_view"));
+  }
   const Result<access::Type> unit = decode_in(etype, **representation);
   if (!unit.ok()) return unit.status().with_context("set_view: etype");
   const Result<access::Type> type = decode_in(filetype, **representation);

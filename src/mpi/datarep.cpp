@@ -26,22 +26,27 @@ std::map<std::string, DataRepresentation>& registry() {
   return *map;
 }
 
-/// Calls the program's conversion function, whichever form it has, in steps that its count can hold.
-Status call_user(const DataRepresentation& representation, bool write, void* buffer, MPI_Datatype datatype, Offset count, std::byte* file_form,
-                 Offset item_file_bytes) {
+/// Calls the program's conversion function, whichever form it has, on the first `elements` elements (predefined datatypes in the type map of the buffer:
+/// MPI 4.1 section 14.5.3 counts those, not copies of the datatype), in steps of whole copies that its count can hold.
+Status call_user(const DataRepresentation& representation, bool write, void* buffer, MPI_Datatype datatype, Offset elements, std::byte* file_form,
+                 Offset elements_per_copy, Offset file_bytes_per_copy) {
   auto* small = write ? representation.write_small : representation.read_small;
   auto* large = write ? representation.write_large : representation.read_large;
-  constexpr Offset kStep = INT_MAX;
-  for (Offset done = 0; done < count;) {
-    const Offset items = large != nullptr ? count - done : std::min(kStep, count - done);
-    void* part = file_form + done * item_file_bytes;
-    const int code = large != nullptr
-                         ? large(buffer, datatype, items, part, done, representation.extra_state)
-                         : small(buffer, datatype, static_cast<int>(items), part, done, representation.extra_state);
+  const Offset most = large != nullptr ? INT64_MAX : INT_MAX;
+  if (elements_per_copy > most)
+    return Status::failure(Code::kCount, "data representation \"" + representation.name + "\": one datatype has " +
+                                             std::to_string(elements_per_copy) + " elements, more than the count of its conversion function can say; " +
+                                             "register it with MPI_Register_datarep_c");
+  const Offset step = most / elements_per_copy * elements_per_copy;
+  for (Offset done = 0; done < elements;) {
+    const Offset number = std::min(step, elements - done);
+    void* part = file_form + done / elements_per_copy * file_bytes_per_copy;
+    const int code = large != nullptr ? large(buffer, datatype, number, part, done, representation.extra_state)
+                                      : small(buffer, datatype, static_cast<int>(number), part, done, representation.extra_state);
     if (code != MPI_SUCCESS)
       return Status::failure(Code::kConversion, "data representation \"" + representation.name + "\": its conversion function returned " +
                                                     std::to_string(code));
-    done += items;
+    done += number;
   }
   return {};
 }
@@ -98,8 +103,12 @@ Result<Offset> element_size_in_file(const DataRepresentation& representation, MP
 
 Status convert_to_file(const DataRepresentation& representation, const void* buffer, MPI_Datatype datatype, Offset count, std::byte* file_form,
                        Offset file_bytes) {
-  if (representation.kind == DataRepresentation::Kind::kUser)
-    return call_user(representation, true, const_cast<void*>(buffer), datatype, count, file_form, count > 0 ? file_bytes / count : 0);
+  if (count == 0 || file_bytes == 0) return {};
+  if (representation.kind == DataRepresentation::Kind::kUser) {
+    const Result<Offset> elements = elements_of(datatype);
+    if (!elements.ok()) return elements.status();
+    return call_user(representation, true, const_cast<void*>(buffer), datatype, *elements * count, file_form, *elements, file_bytes / count);
+  }
   Result<access::Type> typed = decode_typed(datatype);
   if (!typed.ok()) return typed.status();
   return access::to_external32(access::tile(*typed), static_cast<const std::byte*>(buffer), typed->size() * count, file_form, file_bytes);
@@ -110,9 +119,13 @@ Status convert_from_file(const DataRepresentation& representation, void* buffer,
   Result<access::Type> item = decode_in(datatype, representation);
   if (!item.ok()) return item.status();
   if (representation.kind == DataRepresentation::Kind::kUser) {
-    // Only whole items can be given to the program's function; a cut one at the end of the file stays unread.
-    const Offset whole = item->size() > 0 ? std::min(count, file_bytes / item->size()) : 0;
-    return call_user(representation, false, buffer, datatype, whole, const_cast<std::byte*>(file_form), item->size());
+    const Result<Offset> elements = elements_of(datatype);
+    if (!elements.ok()) return elements.status();
+    if (*elements == 0 || item->size() == 0) return {};
+    // Where the file ended within a copy: as many elements as are whole, if all are of one size; else as many copies.
+    Offset whole = std::min(count, file_bytes / item->size()) * *elements;
+    if (item->size() % *elements == 0) whole = std::min(count * *elements, file_bytes / (item->size() / *elements));
+    return call_user(representation, false, buffer, datatype, whole, const_cast<std::byte*>(file_form), *elements, item->size());
   }
   Result<access::Type> typed = decode_typed(datatype);
   if (!typed.ok()) return typed.status();

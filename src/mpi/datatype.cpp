@@ -160,7 +160,9 @@ std::optional<Pair> pair_of(MPI_Datatype named) {
 struct Form {
   bool typed = false;                                   ///< keep what elements are
   const DataRepresentation* in_file = nullptr;          ///< sizes of this representation; null: of memory
-  [[nodiscard]] bool plain() const { return !typed && in_file == nullptr; }
+  bool counting = false;                                ///< every element is one byte: the size is the number of elements
+  [[nodiscard]] bool plain() const { return !typed && in_memory(); }
+  [[nodiscard]] bool in_memory() const { return in_file == nullptr && !counting; }
 };
 
 Status memory_bounds(MPI_Datatype datatype, access::Type& type) {
@@ -185,6 +187,7 @@ Result<access::Type> element_type(MPI_Datatype datatype, const Form& form) {
     bytes = *in_file;
   }
   if (bytes == 0) return access::structure({}, {}, {});
+  if (form.counting) return access::elementary(1);
   return access::elementary(bytes, form.typed ? element : access::Element::kRaw);
 }
 
@@ -192,19 +195,19 @@ Result<access::Type> named_type(MPI_Datatype datatype, const Form& form) {
   const std::optional<Pair> pair = pair_of(datatype);
   if (!pair) {
     Result<access::Type> type = element_type(datatype, form);
-    if (type.ok() && form.in_file == nullptr) PENSTOCK_TRY(memory_bounds(datatype, *type));
+    if (type.ok() && form.in_memory()) PENSTOCK_TRY(memory_bounds(datatype, *type));
     return type;
   }
   Result<access::Type> first = element_type(pair->first, form);
   if (!first.ok()) return first;
   Result<access::Type> second = element_type(MPI_INT, form);
   if (!second.ok()) return second;
-  const Offset second_at = form.in_file != nullptr ? first->size() : pair->second_at;
+  const Offset second_at = form.in_memory() ? pair->second_at : first->size();
   const Offset lengths[] = {1, 1};
   const Offset displacements[] = {0, second_at};
   const access::Type parts[] = {*first, *second};
   Result<access::Type> type = access::structure(lengths, displacements, parts);
-  if (type.ok() && form.in_file == nullptr) PENSTOCK_TRY(memory_bounds(datatype, *type));
+  if (type.ok() && form.in_memory()) PENSTOCK_TRY(memory_bounds(datatype, *type));
   return type;
 }
 
@@ -326,7 +329,7 @@ Result<access::Type> walk(MPI_Datatype datatype, const Form& form) {
       const access::Element element = contents.combiner == MPI_COMBINER_F90_INTEGER ? access::Element::kSigned
                                       : contents.combiner == MPI_COMBINER_F90_REAL  ? access::Element::kFloat
                                                                                     : access::Element::kComplex;
-      Offset bytes = size;
+      Offset bytes = form.counting ? 1 : size;
       if (form.in_file != nullptr) {
         Result<Offset> in_file = element_size_in_file(*form.in_file, datatype, size, element);
         if (!in_file.ok()) return in_file.status();
@@ -339,7 +342,7 @@ Result<access::Type> walk(MPI_Datatype datatype, const Form& form) {
   }
   Result<access::Type> type = derived_type(contents, form);
   // The library pads structs as its compiler does; ours are the bounds of the standard without padding.
-  if (type.ok() && form.in_file == nullptr) PENSTOCK_TRY(memory_bounds(datatype, *type));
+  if (type.ok() && form.in_memory()) PENSTOCK_TRY(memory_bounds(datatype, *type));
   return type;
 }
 
@@ -416,7 +419,11 @@ Result<const Decoded*> decode(MPI_Datatype datatype) {
 
   Result<access::Type> type = walk(datatype, Form{});
   if (!type.ok()) return type.status();
-  auto* decoded = new Decoded{*type, access::tile(*type), type->size(), type->extent, false, false, 0};
+  auto* decoded = new Decoded;
+  decoded->type = *type;
+  decoded->tiling = access::tile(*type);
+  decoded->size = type->size();
+  decoded->extent = type->extent;
   if (decoded->size > 0) {
     decoded->dense = access::is_contiguous(decoded->tiling);
     decoded->one_piece = access::pieces_in(decoded->tiling, 0, decoded->size) == 1;
@@ -424,6 +431,7 @@ Result<const Decoded*> decode(MPI_Datatype datatype) {
   }
   std::lock_guard lock(decode_mutex);
   if (is_named(datatype)) {
+    decoded->committed.store(true, std::memory_order_relaxed);
     if (const Decoded* other = find_named(datatype); other != nullptr) {
       delete decoded;
       return other;
@@ -456,6 +464,28 @@ Result<access::Type> decode_in(MPI_Datatype datatype, const DataRepresentation& 
     return (*decoded)->type;
   }
   return walk(datatype, Form{false, &representation});
+}
+
+Result<Offset> elements_of(MPI_Datatype datatype) {
+  const Result<access::Type> type = walk(datatype, Form{.counting = true});
+  if (!type.ok()) return type.status();
+  return type->size();
+}
+
+Status check_committed(MPI_Datatype datatype, const Decoded& decoded) {
+  if (decoded.committed.load(std::memory_order_relaxed)) return {};
+  // MPI has no question for it, but its own calls refuse what is not committed.  Asked on a communicator whose errors only return.
+  static std::mutex mutex;
+  static MPI_Comm quiet = MPI_COMM_NULL;
+  std::lock_guard lock(mutex);
+  if (quiet == MPI_COMM_NULL) {
+    PENSTOCK_TRY(status_from_mpi(PMPI_Comm_dup(MPI_COMM_SELF, &quiet), "datatype"));
+    PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN);
+  }
+  if (PMPI_Send(nullptr, 0, datatype, MPI_PROC_NULL, 0, quiet) != MPI_SUCCESS)
+    return Status::failure(Code::kType, "the datatype is not committed; call MPI_Type_commit first");
+  decoded.committed.store(true, std::memory_order_relaxed);
+  return {};
 }
 
 Result<access::Type> decode_typed(MPI_Datatype datatype) { return walk(datatype, Form{true, nullptr}); }

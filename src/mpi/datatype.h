@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <atomic>
+
 #include "access/layout.h"
 #include "base/status.h"
 
@@ -18,7 +20,8 @@ struct Decoded {
   Offset extent = 0;
   bool dense = false;              ///< copies follow one another without gap or reordering
   bool one_piece = false;          ///< one copy is contiguous
-  Offset first_byte = 0;           ///< where one copy's data begins, if dense or one_piece
+  Offset first_byte = 0;           ///< where one copy's data begins
+  mutable std::atomic<bool> committed{false};  ///< known to be; once committed a datatype stays so
 };
 
 /// The decoded form of `datatype`, which stays valid while the program holds the datatype.  Local; any thread.  Cost after the first time: a look-up.
@@ -31,6 +34,12 @@ Result<access::Type> decode_in(MPI_Datatype datatype, const DataRepresentation& 
 
 /// In memory, with what the elements are kept.
 Result<access::Type> decode_typed(MPI_Datatype datatype);
+
+/// Number of predefined datatypes in its type map.
+Result<Offset> elements_of(MPI_Datatype datatype);
+
+/// Fails with kType when the datatype has not been committed.  Cost after the first time: a load.
+Status check_committed(MPI_Datatype datatype, const Decoded& decoded);
 
 /// True for the datatypes that MPI itself defines.
 bool is_named(MPI_Datatype datatype);

@@ -140,9 +140,10 @@ int create_error_handler(MPI_File_errhandler_function* function, MPI_Errhandler*
   return MPI_SUCCESS;
 }
 
-/// Open MPI's Fortran binding makes handlers without any call that we see, and MPI has no way to run a file error handler but through a
-/// file.  So such a handler is set on a native file of ours (of nothing, on MPI_COMM_SELF), and the native library calls it there.  The Fortran handle
-/// that the callback gets is the shadow's; MPI_File_f2c maps it back to the file meant.
+/// A native file (of nothing, on MPI_COMM_SELF) that holds the handler, for two reasons.  MPI has no other way to keep a file error handler
+/// alive after the program has freed its own handle of it.  And Open MPI's Fortran binding makes handlers without any call that we see: those
+/// only the native library can run, and only through a file of its own.  The Fortran handle that the callback then gets is the shadow's;
+/// MPI_File_f2c maps it back to the file meant.
 struct ErrorHandler::Shadow {
   MPI_File native = MPI_FILE_NULL;
   Fint fortran = 0;
@@ -199,25 +200,20 @@ Status ErrorHandler::set(MPI_Errhandler handler) {
     made.kind_ = Kind::kAbort;
 #endif
   } else {
-    std::unique_lock lock(handlers_mutex);
-    const auto known = known_handlers().find(handler);
-    if (known != known_handlers().end()) {
-      made.kind_ = known->second.fortran ? Kind::kFortran : Kind::kC;
-      made.function_ = known->second.function;
-    } else {
-      lock.unlock();
-      if (!native_open.exists() || !native_set_errhandler.exists() || !native_c2f.exists())
-        return Status::failure(Code::kUnsupported, "set_errhandler: the MPI library has no file functions to run this error handler with");
-      auto* shadow = new Shadow;
-      if (int code = native_open(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDONLY, MPI_INFO_NULL, &shadow->native); code != MPI_SUCCESS) {
-        delete shadow;
-        return status_from_mpi(code, "set_errhandler: a native file to run this error handler with");
-      }
-      made.kind_ = Kind::kNative;
-      made.shadow_ = shadow;
-      shadow->fortran = native_c2f(shadow->native);
-      if (int code = native_set_errhandler(shadow->native, handler); code != MPI_SUCCESS) return status_from_mpi(code, "set_errhandler");
+    if (!native_open.exists() || !native_set_errhandler.exists() || !native_get_errhandler.exists() || !native_c2f.exists())
+      return Status::failure(Code::kUnsupported, "set_errhandler: the MPI library has no file functions to keep this error handler with");
+    auto* shadow = new Shadow;
+    if (int code = native_open(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDONLY, MPI_INFO_NULL, &shadow->native); code != MPI_SUCCESS) {
+      delete shadow;
+      return status_from_mpi(code, "set_errhandler: a native file to keep this error handler with");
     }
+    made.shadow_ = shadow;
+    shadow->fortran = native_c2f(shadow->native);
+    PENSTOCK_TRY(status_from_mpi(native_set_errhandler(shadow->native, handler), "set_errhandler"));
+    std::lock_guard lock(handlers_mutex);
+    const auto known = known_handlers().find(handler);
+    made.kind_ = known == known_handlers().end() ? Kind::kNative : known->second.fortran ? Kind::kFortran : Kind::kC;
+    if (known != known_handlers().end()) made.function_ = known->second.function;
   }
   *this = made;
   return {};
@@ -228,14 +224,7 @@ Status ErrorHandler::get(MPI_Errhandler* handler) const {
     *handler = given_;
     return {};
   }
-  if (kind_ == Kind::kNative) {
-    return status_from_mpi(native_get_errhandler(shadow_->native, handler), "get_errhandler");
-  }
-  // The program may have freed its own handle of it: hand out a new one around the same function.
-  PENSTOCK_TRY(status_from_mpi(native_create_errhandler(function_, handler), "get_errhandler"));
-  std::lock_guard lock(handlers_mutex);
-  known_handlers()[*handler] = {function_, kind_ == Kind::kFortran};
-  return {};
+  return status_from_mpi(native_get_errhandler(shadow_->native, handler), "get_errhandler");
 }
 
 int ErrorHandler::call(MPI_File file, int code) const {

@@ -32,7 +32,7 @@ class ErrorHandler {
 
   /// Local.  Any handler that MPI_File_create_errhandler made, in C or Fortran, or a predefined one.
   Status set(MPI_Errhandler handler);
-  /// A handler that behaves as this one and that the caller frees.
+  /// Another handle of the same handler, which the caller frees.
   Status get(MPI_Errhandler* handler) const;
   /// Calls it for `file`.  Returns `code` unless the handler does not return.
   int call(MPI_File file, int code) const;
@@ -42,8 +42,8 @@ class ErrorHandler {
   Kind kind_ = Kind::kReturn;
   MPI_Errhandler given_;
   MPI_File_errhandler_function* function_ = nullptr;
-  struct Shadow;  ///< a native file that carries a handler which only the native library can call
-  Shadow* shadow_ = nullptr;
+  struct Shadow;
+  Shadow* shadow_ = nullptr;  ///< keeps a handler of the program alive; null for predefined ones
 };
 
 /// MPI_File_create_errhandler: remembers the function behind the handler.

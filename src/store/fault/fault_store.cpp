@@ -131,7 +131,7 @@ class FaultFile final : public ForwardingFile {
 
   Status read(std::span<Transfer> batch) override {
     const FaultRule* rule = plan_->strike(Call::kRead);
-    if (rule == nullptr) return inner_->read(batch);
+    if (rule == nullptr || rule->error == EINTR) return inner_->read(batch);  // a store continues what a signal interrupts
     for (Transfer& transfer : batch) transfer.done = 0;
     if (rule->half || rule->error == 0) move_half(batch, [&](std::span<Transfer> part) { return inner_->read(part); });
     return rule->error == 0 ? Status() : struck_status(*rule, Call::kRead);
@@ -139,7 +139,7 @@ class FaultFile final : public ForwardingFile {
 
   Status write(std::span<Transfer> batch) override {
     const FaultRule* rule = plan_->strike(Call::kWrite);
-    if (rule == nullptr) return inner_->write(batch);
+    if (rule == nullptr || rule->error == EINTR) return inner_->write(batch);
     for (Transfer& transfer : batch) transfer.done = 0;
     if (rule->half) move_half(batch, [&](std::span<Transfer> part) { return inner_->write(part); });
     return struck_status(*rule, Call::kWrite);

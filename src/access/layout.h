@@ -18,8 +18,12 @@
 
 namespace penstock::access {
 
-/// What one element is, for data representations other than native.  kRaw: bytes that are never converted.
-enum class Element : std::uint8_t { kRaw, kSigned, kUnsigned, kFloat, kComplex, kLogical, kCharacter, kWide };
+/// What one element is, for data representations other than native.  kRaw: bytes that are never converted.  kFloat is
+/// IEEE of its size (16 bytes: binary128); kExtended is the 80-bit format that x86 keeps in 12 or 16 bytes, which is
+/// `long double` there.  Complex elements are two numbers, and their size is that of both.
+enum class Element : std::uint8_t {
+  kRaw, kSigned, kUnsigned, kFloat, kComplex, kLogical, kCharacter, kWide, kExtended, kComplexExtended
+};
 
 /// `count` pieces of `length` bytes, the first at `offset`, each `stride` bytes after the one before.
 /// A single piece has count 1 and any stride.  All bytes belong to elements of one kind and size (1 for kRaw).
@@ -91,7 +95,7 @@ Tiling bytes_at(Offset displacement);
 [[nodiscard]] bool is_contiguous(const Tiling& tiling);
 
 /// True when offsets never decrease in data order, so that position_of() has one answer (the standard asks it of
-/// every filetype, MPI 4.1 section 14.1.1).  This speaks of every single byte: two equal elements of more than one
+/// every filetype, MPI 4.1 section 15.1.1).  This speaks of every single byte: two equal elements of more than one
 /// byte at the same place are not monotone.  Never true of an extent of 0 or less, always true without data.
 [[nodiscard]] bool is_monotone(const Tiling& tiling);
 

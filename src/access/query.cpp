@@ -257,17 +257,17 @@ Offset position_of(const Tiling& tiling, Offset offset) {
 }
 
 Bounds bounds_of(const Tiling& tiling, Offset position, Offset bytes) {
-  if (bytes <= 0) return {};
   const Node& node = *tiling.node;
+  if (bytes <= 0 || node.size == 0) return {};
   Extremes extremes;
   add_copies(node, static_cast<Wide>(tiling.displacement) + node.base, tiling.extent, position, position + bytes, extremes);
   return {nearest(extremes.lower), nearest(extremes.upper)};
 }
 
 Offset pieces_in(const Tiling& tiling, Offset position, Offset bytes) {
-  if (bytes <= 0) return 0;
-  if (is_contiguous(tiling)) return 1;
   const Node& node = *tiling.node;
+  if (bytes <= 0 || node.size == 0) return 0;
+  if (is_contiguous(tiling)) return 1;
   const Offset last = position + bytes - 1;
   const Wide before = static_cast<Wide>(position / node.size) * node.pieces + piece_in(&node, position % node.size);
   const Wide through = static_cast<Wide>(last / node.size) * node.pieces + piece_in(&node, last % node.size);

@@ -70,16 +70,16 @@ struct Typemap {
     for (Number marker : other.upper_markers) upper_markers.push_back(marker + displacement);
   }
   void append_block(const Typemap& other, Number displacement, Number copies) {
-    for (Number i = 0; i < copies; ++i) append(other, displacement + i * other.extent());
+    const Number extent = other.extent();
+    for (Number i = 0; i < copies; ++i) append(other, displacement + i * extent);
   }
 };
 
-inline Typemap expand(const Datatype& type);
-
 /// Every index of an array in storage order; `mine` says which are taken.
 template <typename Mine>
-Typemap expand_array(const Datatype& type, const Numbers& sizes, Mine mine) {
-  const Typemap element = expand(type.parts.at(0));
+Typemap expand_array(const Datatype& type, const Typemap& element, Mine mine) {
+  const Numbers& sizes = type.sizes;
+  const Number extent = element.extent();
   Typemap result;
   Number total = 1;
   for (Number size : sizes) total *= size;
@@ -91,23 +91,23 @@ Typemap expand_array(const Datatype& type, const Numbers& sizes, Mine mine) {
       index[dimension] = rest % sizes[dimension];
       rest /= sizes[dimension];
     }
-    if (mine(index)) result.append(element, linear * element.extent());
+    if (mine(index)) result.append(element, linear * extent);
   }
   // The bounds are those of the array, as every MPI library has it.
   result.lower_markers = {0};
-  result.upper_markers = {total * element.extent()};
+  result.upper_markers = {total * extent};
   return result;
 }
 
-inline Typemap expand_subarray(const Datatype& type) {
-  return expand_array(type, type.sizes, [&](const Numbers& index) {
+inline Typemap expand_subarray(const Datatype& type, const Typemap& element) {
+  return expand_array(type, element, [&](const Numbers& index) {
     for (std::size_t i = 0; i < index.size(); ++i)
       if (index[i] < type.starts[i] || index[i] >= type.starts[i] + type.subsizes[i]) return false;
     return true;
   });
 }
 
-inline Typemap expand_darray(const Datatype& type) {
+inline Typemap expand_darray(const Datatype& type, const Typemap& element) {
   // The rank's place in the grid of processes, which is row-major whatever the order of the array.
   const std::size_t dimensions = type.sizes.size();
   Numbers place(dimensions);
@@ -117,7 +117,7 @@ inline Typemap expand_darray(const Datatype& type) {
     place[i] = rest_rank / rest_size;
     rest_rank %= rest_size;
   }
-  return expand_array(type, type.sizes, [&](const Numbers& index) {
+  return expand_array(type, element, [&](const Numbers& index) {
     for (std::size_t i = 0; i < dimensions; ++i) {
       Number block = type.arguments[i];
       if (type.spreads[i] == Spread::kNone) block = type.sizes[i];
@@ -130,52 +130,53 @@ inline Typemap expand_darray(const Datatype& type) {
 }
 
 inline Typemap expand(const Datatype& type) {
+  std::vector<Typemap> parts;
+  for (const Datatype& part : type.parts) parts.push_back(expand(part));
   Typemap result;
   switch (type.combiner) {
     case Combiner::kElementary:
       for (Number i = 0; i < type.size; ++i) result.bytes.push_back({i, type.element, type.element == 0 ? 1 : type.size});
       return result;
     case Combiner::kContiguous:
-      result.append_block(expand(type.parts.at(0)), 0, type.count);
+      result.append_block(parts.at(0), 0, type.count);
       return result;
     case Combiner::kHvector:
-      for (Number i = 0; i < type.count; ++i)
-        result.append_block(expand(type.parts.at(0)), i * type.stride, type.block_length);
+      for (Number i = 0; i < type.count; ++i) result.append_block(parts.at(0), i * type.stride, type.block_length);
       return result;
     case Combiner::kHindexed:
       for (std::size_t i = 0; i < type.displacements.size(); ++i)
-        result.append_block(expand(type.parts.at(0)), type.displacements[i], type.block_lengths[i]);
+        result.append_block(parts.at(0), type.displacements[i], type.block_lengths[i]);
       return result;
     case Combiner::kHindexedBlock:
-      for (Number displacement : type.displacements)
-        result.append_block(expand(type.parts.at(0)), displacement, type.block_length);
+      for (Number displacement : type.displacements) result.append_block(parts.at(0), displacement, type.block_length);
       return result;
     case Combiner::kStructure:
       for (std::size_t i = 0; i < type.displacements.size(); ++i)
-        result.append_block(expand(type.parts.at(i)), type.displacements[i], type.block_lengths[i]);
+        result.append_block(parts.at(i), type.displacements[i], type.block_lengths[i]);
       return result;
     case Combiner::kResized:
-      result = expand(type.parts.at(0));
+      result = parts.at(0);
       result.lower_markers = {type.lower_bound};
       result.upper_markers = {type.lower_bound + type.extent};
       return result;
     case Combiner::kSubarray:
-      return expand_subarray(type);
+      return expand_subarray(type, parts.at(0));
     case Combiner::kDarray:
-      return expand_darray(type);
+      return expand_darray(type, parts.at(0));
   }
   return result;
 }
 
 /// A datatype repeated without end from `displacement` on: a view, or a buffer.  Requires data.
-struct Tiles {
-  Typemap map;
-  Number displacement = 0;
+class Tiles {
+ public:
+  Tiles(const Typemap& map, Number displacement) : map_(map), displacement_(displacement), extent_(map.extent()) {}
 
-  Number size() const { return static_cast<Number>(map.bytes.size()); }
+  const Typemap& map() const { return map_; }
+  Number size() const { return static_cast<Number>(map_.bytes.size()); }
   Byte byte(Number position) const {
-    Byte byte = map.bytes[static_cast<std::size_t>(position % size())];
-    byte.offset += displacement + position / size() * map.extent();
+    Byte byte = map_.bytes[static_cast<std::size_t>(position % size())];
+    byte.offset += displacement_ + position / size() * extent_;
     return byte;
   }
   Number offset_of(Number position) const { return byte(position).offset; }
@@ -185,6 +186,11 @@ struct Tiles {
     while (offset_of(position) < offset) ++position;
     return position;
   }
+
+ private:
+  Typemap map_;
+  Number displacement_;
+  Number extent_;
 };
 
 /// Moves data positions [position, position + bytes) of `file` to or from those of `memory`, a byte at a time.  Bytes of
@@ -210,8 +216,12 @@ inline void write(std::vector<std::uint8_t>& file_bytes, const Tiles& file, Numb
 
 inline std::string to_string(const Numbers& numbers) {
   std::string text = "[";
-  for (Number number : numbers) text += (text.size() > 1 ? "," : "") + std::to_string(number);
-  return text + "]";
+  for (Number number : numbers) {
+    if (text.size() > 1) text += ",";
+    text += std::to_string(number);
+  }
+  text += "]";
+  return text;
 }
 
 /// A description that a person can type in again.

@@ -37,7 +37,7 @@ class RandomDatatype {
     const Datatype part = make(depth - 1);
     Datatype whole = taste_.for_file ? increasing(part, depth) : any(part, depth);
     // What does not stay small is no use to a byte-by-byte oracle.
-    return expand(whole).bytes.size() > 4000 ? part : whole;
+    return expand(whole).bytes.size() > 1500 ? part : whole;
   }
 
   Datatype array(const Datatype& part) {

@@ -28,7 +28,7 @@ struct Case {
   bool monotone = true, repeats = false, contiguous = true;
 
   Case(const Datatype& type, access::Tiling made, Number displacement)
-      : description(type), truth{oracle::expand(type), displacement}, tiling(made), total(kTiles * truth.size()) {
+      : description(type), truth(oracle::expand(type), displacement), tiling(made), total(kTiles * truth.size()) {
     std::vector<Number> offsets;
     for (Number p = 0; p < total; ++p) {
       offsets.push_back(truth.offset_of(p));
@@ -37,33 +37,35 @@ struct Case {
     }
     std::sort(offsets.begin(), offsets.end());
     repeats = std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end();
-    monotone = monotone && (total == 0 || truth.map.extent() > 0);
+    monotone = monotone && (total == 0 || truth.map().extent() > 0);
     contiguous = contiguous && total > 0;
   }
 };
 
 #define DEMAND(condition, what)                                                                       \
   do {                                                                                                \
-    if (!(condition)) return std::string(what) + " (" #condition ") of " + to_string(c.description); \
+    if (!(condition)) return (what) + " (" #condition ") of " + to_string(c.description); \
   } while (false)
 
 std::string check_facts(const Case& c, const access::Type& type) {
-  DEMAND(type.size() == c.truth.size(), "size");
-  DEMAND(type.lower_bound == c.truth.map.lower_bound(), "lower bound");
-  DEMAND(type.extent == c.truth.map.extent(), "extent");
-  DEMAND(is_monotone(c.tiling) == c.monotone, "monotone");
-  DEMAND(is_contiguous(c.tiling) == c.contiguous, "contiguous");
+  DEMAND(type.size() == c.truth.size(), std::string("size"));
+  DEMAND(type.lower_bound == c.truth.map().lower_bound(), std::string("lower bound"));
+  DEMAND(type.extent == c.truth.map().extent(), std::string("extent"));
+  DEMAND(is_monotone(c.tiling) == c.monotone, std::string("monotone"));
+  DEMAND(is_contiguous(c.tiling) == c.contiguous, std::string("contiguous"));
   if (c.monotone)
-    DEMAND(overlaps_itself(c.tiling) == c.repeats, "overlap of a monotone type");
+    DEMAND(overlaps_itself(c.tiling) == c.repeats, std::string("overlap of a monotone type"));
   else
-    DEMAND(overlaps_itself(c.tiling) || !c.repeats, "overlap");
+    DEMAND(overlaps_itself(c.tiling) || !c.repeats, std::string("overlap"));
   return "";
 }
 
 std::string check_positions(const Case& c) {
-  for (Number p = 0; p < c.total; ++p) DEMAND(offset_of(c.tiling, p) == c.truth.offset_of(p), "offset");
+  for (Number p = 0; p < c.total; ++p) DEMAND(offset_of(c.tiling, p) == c.truth.offset_of(p), std::string("offset"));
   if (!c.monotone) return "";
-  for (Number x = c.truth.offset_of(0) - 2; x <= c.truth.offset_of(c.total - 1) + 2; ++x)
+  const Number first = c.truth.offset_of(0) - 2, last = c.truth.offset_of(c.total - 1) + 2;
+  const Number step = 1 + (last - first) / 500;  // the oracle looks at every byte each time
+  for (Number x = first; x <= last; x += step)
     DEMAND(position_of(c.tiling, x) == c.truth.position_of(x), "position of " + std::to_string(x));
   return "";
 }
@@ -76,30 +78,32 @@ std::string check_range(const Case& c, Number from, Number to, Number limit) {
     highest = p == from ? offset + 1 : std::max(highest, offset + 1);
     if (p == from || offset != c.truth.offset_of(p - 1) + 1) ++stretches;
   }
-  const std::string range = " of [" + std::to_string(from) + ", " + std::to_string(to) + ") by " + std::to_string(limit);
+  auto range = [&](const char* what) {
+    return what + (" [" + std::to_string(from) + ", " + std::to_string(to) + ") by " + std::to_string(limit));
+  };
   const access::Bounds bounds = bounds_of(c.tiling, from, to - from);
-  DEMAND(bounds.first == lowest, "first bound" + range);
-  DEMAND(bounds.end == highest, "end bound" + range);
+  DEMAND(bounds.first == lowest, range("first bound"));
+  DEMAND(bounds.end == highest, range("end bound"));
 
   access::Cursor cursor(c.tiling, from, to - from);
   access::Run run;
   Number p = from, pieces = 0;
   while (cursor.next(run, limit)) {
-    DEMAND(run.count >= 1 && run.length >= 1 && run.length * run.count <= limit, "size of a run" + range);
+    DEMAND(run.count >= 1 && run.length >= 1 && run.length * run.count <= limit, range("size of a run"));
     for (Number i = 0; i < run.count; ++i)
       for (Number j = 0; j < run.length; ++j, ++p) {
-        DEMAND(p < to, "too many bytes" + range);
+        DEMAND(p < to, range("too many bytes"));
         const oracle::Byte byte = c.truth.byte(p);
-        DEMAND(run.offset + i * run.stride + j == byte.offset, "offset in a run" + range);
-        DEMAND(static_cast<int>(run.element) == byte.element && run.element_size == byte.element_size, "element" + range);
+        DEMAND(run.offset + i * run.stride + j == byte.offset, range("offset in a run"));
+        DEMAND(static_cast<int>(run.element) == byte.element && run.element_size == byte.element_size, range("element"));
       }
     pieces += run.count;
-    DEMAND(cursor.remaining() == to - p, "remaining" + range);
+    DEMAND(cursor.remaining() == to - p, range("remaining"));
   }
-  DEMAND(p == to, "too few bytes" + range);
+  DEMAND(p == to, range("too few bytes"));
   const Number counted = pieces_in(c.tiling, from, to - from);
-  DEMAND(counted >= stretches, "pieces" + range);
-  if (limit >= to - from && !c.contiguous) DEMAND(counted == pieces, "pieces as yielded" + range);
+  DEMAND(counted >= stretches, range("pieces"));
+  if (limit >= to - from && !c.contiguous) DEMAND(counted == pieces, range("pieces as yielded"));
   return "";
 }
 
@@ -266,7 +270,7 @@ TEST(Oracle, KnowsATypemapWorkedOutByHand) {
   EXPECT_EQ(map.extent(), 25);
   EXPECT_EQ(expand(resized(-3, 9, elementary(4))).lower_bound(), -3);
   EXPECT_EQ(expand(structure({1, 1}, {0, 50}, {resized(-3, 9, elementary(4)), elementary(4)})).extent(), 9);
-  const Tiles tiles{expand(resized(0, 5, elementary(2))), 100};
+  const Tiles tiles(expand(resized(0, 5, elementary(2))), 100);
   EXPECT_EQ(tiles.offset_of(5), 111);
   EXPECT_EQ(tiles.position_of(106), 3);
 }

@@ -36,6 +36,7 @@ class Test:
     disk_gib: float = 0.0
     copies: tuple[str, ...] = ()  # files that the programs expect in their directory
     skip: str = ""  # why it is not run, naming the implementation where that is the reason
+    calls: tuple[str, ...] = ()  # MPI file functions that it names, in lower case, where its programs cannot be asked
 
     @property
     def ranks(self) -> int:

@@ -135,7 +135,8 @@ def run_implementation(name: str, options: argparse.Namespace, preload: dict[str
             problems.append(str(missing))
             continue
         problems.extend(f"{suite_name} on {on.name}: {test} could not be built: {why}" for test, why in suite.missing.items())
-        about["suites"].append({"suite": suite.name, "tests": len(suite.tests), "sources": suite.sources})
+        names = sorted({test.name for test in suite.tests} | set(suite.missing))
+        about["suites"].append({"suite": suite.name, "names": names, "sources": suite.sources})
         rows += run_suite(suite, on, options, preload)
     return about, rows
 

@@ -51,8 +51,8 @@ def no_errors(ended: Ended) -> str:
 
 
 def no_errors_among(ended: Ended) -> str:
-    """ROMIO's rule: "No Errors" somewhere on the standard output."""
-    if not re.search(r"(?im)^\s*no errors\s*$", ended.stdout):
+    """ROMIO's rule: "No Errors" on a line of its own."""
+    if not re.search(r"(?im)^\s*no errors\s*$", ended.stdout + "\n" + ended.stderr):
         return "did not say No Errors"
     return f"exit code {ended.code}" if ended.code else ""
 

@@ -15,12 +15,14 @@ import hashlib
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import calls
 import implementations
 import probe
 import suite_hdf5
@@ -30,7 +32,7 @@ import suite_pnetcdf
 import suite_romio
 from execute import run_test
 from model import (
-    FAILS_NATIVELY_TOO, IMPROVEMENT, PASS, PASSES, REGRESSION, SKIP, SKIPPED, Missing, Result, Suite, Test, gained_cases, lost_cases, verdict,
+    FAILS_NATIVELY_TOO, IMPROVEMENT, PASS, PASSES, REGRESSION, SKIP, SKIPPED, TIMEOUT, Missing, Result, Suite, Test, gained_cases, lost_cases, verdict,
 )
 
 SUITES = {suite.NAME: suite for suite in (suite_mpi4py, suite_mpich, suite_romio, suite_hdf5, suite_pnetcdf)}
@@ -53,15 +55,15 @@ def say(text: str) -> None:
 
 
 class KeptResults:
-    """Native results of one MPI in a file of the cache; written after each test, so that a run that was broken off goes on."""
+    """Native results of one suite on one MPI, in a file of the cache; written after each test, so that a run that was broken off goes on."""
 
-    def __init__(self, path: Path, forget: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: dict[str, dict] = json.loads(path.read_text()) if path.exists() and not forget else {}
+        self.rows: dict[str, dict] = json.loads(path.read_text()) if path.exists() else {}
 
     @staticmethod
     def key(test: Test) -> str:
-        told = repr((test.steps, test.time_limit_seconds, test.copies))
+        told = repr((test.steps, test.copies))
         return f"{test.identity} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
     def get(self, test: Test) -> Result | None:
@@ -77,7 +79,7 @@ class KeptResults:
 
 
 def preload_variables(options: argparse.Namespace) -> dict[str, str]:
-    if options.native_only:
+    if options.native_only or options.list:
         return {}
     variables = {"LD_PRELOAD": str(options.preload.resolve())}
     if options.forced:
@@ -86,17 +88,18 @@ def preload_variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def run_suite(suite: Suite, on: implementations.Implementation, options: argparse.Namespace, preload: dict[str, str]) -> list[dict]:
-    kept = KeptResults(options.cache / "results" / f"native-{on.key}.json", options.refresh_native)
+    kept = KeptResults(options.cache / "results" / f"native-{on.key}-{suite.name}.json")
     wanted = [test for test in suite.tests if any(fnmatch.fnmatch(test.name, pattern) for pattern in options.only)]
     rows = []
     for number, test in enumerate(wanted, 1):
         log = options.cache / "logs" / on.key / suite.name / test.identity.split(":", 1)[1].replace("/", "_")
-        native = kept.get(test)
+        native = None if options.refresh_native else kept.get(test)
         if native is None:
             native = run_test(test, on, {}, options.scratch, log.with_name(log.name + ".native"), options.time_factor)
-            if native.outcome != SKIP:  # a reason to skip may be gone next time
+            if native.outcome not in (SKIP, TIMEOUT):  # there may be more memory next time, or a less busy machine
                 kept.put(test, native)
-        row = {"mpi": on.name, "suite": suite.name, "test": test.name, "ranks": test.ranks, "identity": test.identity, "native": native.as_dict()}
+        row = {"mpi": on.name, "suite": suite.name, "test": test.name, "ranks": test.ranks, "identity": test.identity,
+               "calls": sorted(set(test.calls).union(*(calls.of_program(step.program) for step in test.steps))), "native": native.as_dict()}
         told = f"native {native.outcome} {native.seconds:.1f} s"
         if preload:
             ours = native if native.outcome == SKIP else run_test(test, on, preload, options.scratch, log.with_name(log.name + ".preload"), options.time_factor)
@@ -132,7 +135,8 @@ def run_implementation(name: str, options: argparse.Namespace, preload: dict[str
             problems.append(str(missing))
             continue
         problems.extend(f"{suite_name} on {on.name}: {test} could not be built: {why}" for test, why in suite.missing.items())
-        about["suites"].append({"suite": suite.name, "tests": len(suite.tests), "sources": suite.sources})
+        names = sorted({test.name for test in suite.tests} | set(suite.missing))
+        about["suites"].append({"suite": suite.name, "names": names, "sources": suite.sources})
         rows += run_suite(suite, on, options, preload)
     return about, rows
 
@@ -224,6 +228,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the test that runs is ended too
     preload = preload_variables(options)
     problems: list[str] = []
     about, rows = [], []

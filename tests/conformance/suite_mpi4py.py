@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import calls
 from implementations import Implementation
 from model import Missing, Step, Suite, Test
 from sources import python_source
@@ -46,5 +47,5 @@ def prepare(on: Implementation, cache: Path) -> Suite:
                     arguments = (str(DRIVER), str(directory), module, name, *(("--ignore-skips",) if ignore else ()))
                     step = Step(on.python, arguments, ranks, "exit", environment)
                     label = f"{module}.{name}" + ("/all" if ignore else "")
-                    made.append(Test(NAME, label, (step,), 180.0))
+                    made.append(Test(NAME, label, (step,), 180.0, calls=calls.of_python_class(text, name)))
     return Suite(NAME, made, [source.as_dict()])

@@ -278,6 +278,8 @@ Result<Offset> File::size() {
 }
 
 Status File::set_size(Offset size_bytes, trace::OpTrace& trace, Status local) {
+  if (local.ok() && mode_.sequential)
+    local = Status::failure(Code::kUnsupported, path_ + ": set_size: the file was opened with SEQUENTIAL, whose size only writing changes");
   if (local.ok() && size_bytes < 0)
     local = Status::failure(Code::kArgument, path_ + ": set_size: " + std::to_string(size_bytes) + " bytes; a size cannot be negative");
   if (local.ok() && !mode_.write)
@@ -292,6 +294,8 @@ Status File::set_size(Offset size_bytes, trace::OpTrace& trace, Status local) {
 }
 
 Status File::preallocate(Offset size_bytes, trace::OpTrace& trace, Status local) {
+  if (local.ok() && mode_.sequential)
+    local = Status::failure(Code::kUnsupported, path_ + ": preallocate: the file was opened with SEQUENTIAL, whose size only writing changes");
   if (local.ok() && size_bytes < 0)
     local = Status::failure(Code::kArgument, path_ + ": preallocate: " + std::to_string(size_bytes) + " bytes; a size cannot be negative");
   if (local.ok() && !mode_.write)

@@ -51,6 +51,33 @@ Status call_user(const DataRepresentation& representation, bool write, void* buf
   return {};
 }
 
+/// Sizes in external32 (the table in MPI 4.1 section 14.5.2): as in memory, but for these.
+Offset external32_size(MPI_Datatype named, Offset native_size, access::Element element) {
+  using access::Element;
+  if (named == MPI_LONG || named == MPI_UNSIGNED_LONG) return 4;
+  switch (element) {
+    case Element::kWide: return 2;
+    case Element::kLogical: return 4;
+    case Element::kExtended: return 16;
+    case Element::kComplexExtended: return 32;
+    default: return native_size;
+  }
+}
+
+/// Both descriptions of the data of `count` copies, for access::Conversion.
+struct TwoForms {
+  access::Type native;
+  access::Type external;
+};
+
+Result<TwoForms> two_forms(MPI_Datatype datatype, const DataRepresentation& representation) {
+  Result<access::Type> native = decode_typed(datatype, nullptr);
+  if (!native.ok()) return native.status();
+  Result<access::Type> external = decode_typed(datatype, &representation);
+  if (!external.ok()) return external.status();
+  return TwoForms{std::move(*native), std::move(*external)};
+}
+
 }  // namespace
 
 bool DataRepresentation::converts(bool write) const {
@@ -90,7 +117,7 @@ Result<Offset> element_size_in_file(const DataRepresentation& representation, MP
     case DataRepresentation::Kind::kNative:
       return native_size;
     case DataRepresentation::Kind::kExternal32:
-      return access::external32_size(element, native_size);
+      return external32_size(named, native_size, element);
     case DataRepresentation::Kind::kUser:
       break;
   }
@@ -109,9 +136,13 @@ Status convert_to_file(const DataRepresentation& representation, const void* buf
     if (!elements.ok()) return elements.status();
     return call_user(representation, true, const_cast<void*>(buffer), datatype, *elements * count, file_form, *elements, file_bytes / count);
   }
-  Result<access::Type> typed = decode_typed(datatype);
-  if (!typed.ok()) return typed.status();
-  return access::to_external32(access::tile(*typed), static_cast<const std::byte*>(buffer), typed->size() * count, file_form, file_bytes);
+  const Result<TwoForms> forms = two_forms(datatype, representation);
+  if (!forms.ok()) return forms.status();
+  access::Conversion conversion(forms->native, forms->external, count);
+  const Result<Offset> filled = conversion.to_external32(static_cast<const std::byte*>(buffer), file_form, file_bytes);
+  if (filled.ok() && *filled != file_bytes)
+    return Status::failure(Code::kIntern, "external32: " + std::to_string(*filled) + " of " + std::to_string(file_bytes) + " bytes were converted");
+  return filled.status();
 }
 
 Status convert_from_file(const DataRepresentation& representation, void* buffer, MPI_Datatype datatype, Offset count, const std::byte* file_form,
@@ -127,9 +158,11 @@ Status convert_from_file(const DataRepresentation& representation, void* buffer,
     if (item->size() % *elements == 0) whole = std::min(count * *elements, file_bytes / (item->size() / *elements));
     return call_user(representation, false, buffer, datatype, whole, const_cast<std::byte*>(file_form), *elements, item->size());
   }
-  Result<access::Type> typed = decode_typed(datatype);
-  if (!typed.ok()) return typed.status();
-  return access::from_external32(access::tile(*typed), static_cast<std::byte*>(buffer), typed->size() * count, file_form, file_bytes);
+  const Result<TwoForms> forms = two_forms(datatype, representation);
+  if (!forms.ok()) return forms.status();
+  access::Conversion conversion(forms->native, forms->external, count);
+  // An element that the end of the file cut in two stays unread.
+  return conversion.from_external32(file_form, file_bytes, static_cast<std::byte*>(buffer)).status();
 }
 
 }  // namespace penstock::mpi

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "access/convert.h"
 #include "mpi/datarep.h"
 #include "mpi/errors.h"
 #include "mpi/real.h"
@@ -121,13 +122,13 @@ access::Element element_of(MPI_Datatype named) {
       {MPI_UNSIGNED_LONG, Element::kUnsigned},  {MPI_UNSIGNED_LONG_LONG, Element::kUnsigned},
       {MPI_UINT8_T, Element::kUnsigned},    {MPI_UINT16_T, Element::kUnsigned},  {MPI_UINT32_T, Element::kUnsigned},
       {MPI_UINT64_T, Element::kUnsigned},   {MPI_FLOAT, Element::kFloat},        {MPI_DOUBLE, Element::kFloat},
-      {MPI_LONG_DOUBLE, Element::kFloat},   {MPI_REAL, Element::kFloat},         {MPI_DOUBLE_PRECISION, Element::kFloat},
+      {MPI_LONG_DOUBLE, access::kLongDouble},   {MPI_REAL, Element::kFloat},         {MPI_DOUBLE_PRECISION, Element::kFloat},
       {MPI_REAL4, Element::kFloat},         {MPI_REAL8, Element::kFloat},        {MPI_REAL16, Element::kFloat},
       {MPI_C_FLOAT_COMPLEX, Element::kComplex}, {MPI_C_DOUBLE_COMPLEX, Element::kComplex},
-      {MPI_C_LONG_DOUBLE_COMPLEX, Element::kComplex}, {MPI_COMPLEX, Element::kComplex},
+      {MPI_C_LONG_DOUBLE_COMPLEX, access::kComplexLongDouble}, {MPI_COMPLEX, Element::kComplex},
       {MPI_DOUBLE_COMPLEX, Element::kComplex}, {MPI_COMPLEX8, Element::kComplex}, {MPI_COMPLEX16, Element::kComplex},
       {MPI_CXX_FLOAT_COMPLEX, Element::kComplex}, {MPI_CXX_DOUBLE_COMPLEX, Element::kComplex},
-      {MPI_CXX_LONG_DOUBLE_COMPLEX, Element::kComplex}, {MPI_LOGICAL, Element::kLogical},
+      {MPI_CXX_LONG_DOUBLE_COMPLEX, access::kComplexLongDouble}, {MPI_LOGICAL, Element::kLogical},
       {MPI_C_BOOL, Element::kUnsigned},     {MPI_CXX_BOOL, Element::kUnsigned},  {MPI_CHAR, Element::kCharacter},
       {MPI_CHARACTER, Element::kCharacter}, {MPI_WCHAR, Element::kWide},
   };
@@ -463,7 +464,7 @@ Result<access::Type> decode_in(MPI_Datatype datatype, const DataRepresentation& 
     if (!decoded.ok()) return decoded.status();
     return (*decoded)->type;
   }
-  return walk(datatype, Form{false, &representation});
+  return walk(datatype, Form{.in_file = &representation});
 }
 
 Result<Offset> elements_of(MPI_Datatype datatype) {
@@ -482,12 +483,15 @@ Status check_committed(MPI_Datatype datatype, const Decoded& decoded) {
     PENSTOCK_TRY(status_from_mpi(PMPI_Comm_dup(MPI_COMM_SELF, &quiet), "datatype"));
     PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN);
   }
-  if (PMPI_Send(nullptr, 0, datatype, MPI_PROC_NULL, 0, quiet) != MPI_SUCCESS)
+  char nothing = 0;  // never read: there is nobody to send to
+  if (PMPI_Send(&nothing, 1, datatype, MPI_PROC_NULL, 0, quiet) != MPI_SUCCESS)
     return Status::failure(Code::kType, "the datatype is not committed; call MPI_Type_commit first");
   decoded.committed.store(true, std::memory_order_relaxed);
   return {};
 }
 
-Result<access::Type> decode_typed(MPI_Datatype datatype) { return walk(datatype, Form{true, nullptr}); }
+Result<access::Type> decode_typed(MPI_Datatype datatype, const DataRepresentation* in_file) {
+  return walk(datatype, Form{.typed = true, .in_file = in_file});
+}
 
 }  // namespace penstock::mpi

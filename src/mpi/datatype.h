@@ -29,11 +29,11 @@ struct Decoded {
 Result<const Decoded*> decode(MPI_Datatype datatype);
 
 /// The datatype in another data representation (MPI 4.1 section 14.5): elements have that representation's sizes, and displacements that
-/// count elements scale with them.  `typed`: keep what the elements are, for converting.  Not kept: made anew at each call.
+/// count elements scale with them.  Not kept: made anew at each call.
 Result<access::Type> decode_in(MPI_Datatype datatype, const DataRepresentation& representation);
 
-/// In memory, with what the elements are kept.
-Result<access::Type> decode_typed(MPI_Datatype datatype);
+/// The same with what each element is, for converting; `in_file` null: as in memory.
+Result<access::Type> decode_typed(MPI_Datatype datatype, const DataRepresentation* in_file);
 
 /// Number of predefined datatypes in its type map.
 Result<Offset> elements_of(MPI_Datatype datatype);

@@ -383,6 +383,9 @@ inline int run(int argc, char** argv, int wanted_level) {
   if (flag("--single")) wanted_level = MPI_THREAD_SINGLE;
   if (flag("--multiple")) wanted_level = MPI_THREAD_MULTIPLE;
   MPI_Init_thread(&argc, &argv, wanted_level, &thread_level);
+  // A request's error comes out of MPI_Wait through the error handler of MPI_COMM_WORLD, which ends the job by default: a program that wants to see
+  // it there sets this one.  What happens to a program that does not is tested in error_handlers.cpp.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   run_number = static_cast<int>(getpid());

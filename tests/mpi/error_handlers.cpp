@@ -1,5 +1,8 @@
 // Error handlers of files: set, get, create, call, inherited and default ones (MPI 4.1 sections 9.3.3 and 14.7).
 // ranks: 1 3
+#include <sys/resource.h>
+
+#include <csignal>
 #include "check.h"
 
 using check::open_on_world;
@@ -247,6 +250,31 @@ TEST(failed_nonblocking_call_is_reported_once) {
   if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
   EXPECT_CLASS(code, MPI_ERR_READ_ONLY, MPI_ERR_ACCESS, MPI_ERR_AMODE);
   MPI_Errhandler_free(&handler);
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(failed_request_under_a_fatal_world_is_told_later) {
+  // The file's own handler wants to go on, MPI_COMM_WORLD's would end the job: the failure is in the status, and the next sync returns it.
+  if (!check::preloaded() || check::size > 1) return;
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  struct rlimit before, small;
+  getrlimit(RLIMIT_FSIZE, &before);
+  small = before;
+  small.rlim_cur = 4096;
+  std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::vector<char> data(8192, 'x');
+  MPI_Request request;
+  CHECK_OK(MPI_File_iwrite_at(file, 1 << 20, data.data(), 8192, MPI_CHAR, &request));
+  MPI_Status status;
+  CHECK_OK(MPI_Wait(&request, &status));
+  CHECK_EQ(check::count_in(status, MPI_CHAR), 0);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_CLASS(MPI_File_sync(file), MPI_ERR_NO_SPACE);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   CHECK_OK(MPI_File_close(&file));
 }
 

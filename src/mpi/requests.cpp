@@ -2,8 +2,9 @@
 //
 // The worker finishes an access at any time, but MPI_Grequest_complete is an MPI call, and below MPI_THREAD_MULTIPLE only the program's own thread may
 // make it.  So, in this order:
+//   MPICH family    the extended generalized request has poll and wait functions, which Wait and Test call on the program's thread.  Under MULTIPLE
+//                   too: its MPI_Waitall ends the program when a request without a wait function is not complete yet (seen with 4.0).
 //   MULTIPLE        the worker completes the request itself.
-//   MPICH family    the extended generalized request has a poll function, which Wait and Test call on the program's thread.
 //   Open MPI        its progress engine, which Wait and Test run, takes callbacks; ours completes what is done.
 //   anything else   the access is carried out at once and its request is complete when it is returned: correct, though nothing overlaps.
 #include "mpi/requests.h"
@@ -51,9 +52,9 @@ int query(void* state, MPI_Status* status) {
   set_status(status, outcome.bytes);
   if (outcome.status.ok()) return MPI_SUCCESS;
   const int code = raise(operation->handle, outcome.status);
-  if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
-  // What query returns goes to the error handler of MPI_COMM_WORLD.  Where that one ends the job although the file's own handler wants to go on
-  // (the default of both), the failure is in the status, and the next sync or close of the file returns it.
+  // What query returns (or puts into the status: Open MPI looks there too) goes to the error handler of MPI_COMM_WORLD.  Where that one ends the
+  // job although the file's own handler wants to go on (the default of both), the status says that nothing was moved, the file's handler has been
+  // called, and a write's failure is returned by the next sync or close of the file.
   if (!world_errors_are_fatal()) return code;
   std::lock_guard lock(operation->open->mutex);
   if (operation->write && operation->open->deferred.ok()) operation->open->deferred = outcome.status;
@@ -184,8 +185,8 @@ Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, con
   operation->handle = handle;
   operation->write = request.write;
 
-  const bool worker_completes = thread_multiple();
-  const bool polled = !worker_completes && (extended_start.exists() || extended_start_weak.exists());
+  const bool polled = extended_start.exists() || extended_start_weak.exists();
+  const bool worker_completes = !polled && thread_multiple();
   const bool progressed = !worker_completes && !polled && Progressed::available();
 
   int code = MPI_SUCCESS;

@@ -35,7 +35,7 @@ def default_build() -> Path:
 
 
 def default_library(build: Path) -> Path:
-    return build / "libpenstock.so"
+    return build / "lib" / "libpenstock.so"
 
 
 def installed(build: Path, names: Sequence[str] = ()) -> list[Mpi]:

@@ -95,7 +95,7 @@ def run_arm(case: Case, arm: str, wanted: argparse.Namespace, scratch: Path) -> 
         line = [str(ROOT / "bin" / "penstock"), "run", *line]
     environment = launching.environment(case.mpi, case.ranks)
     # The demonstration shows the tree it was told of, whichever that is.
-    environment["PENSTOCK_LIBDIR"] = str(wanted.build.resolve())
+    environment["PENSTOCK_LIBDIR"] = str((wanted.build / "lib").resolve())
     case.results[arm] = launching.result(line, environment, TIMEOUT_SECONDS)
     case.files[arm] = file
 

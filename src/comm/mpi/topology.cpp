@@ -30,7 +30,7 @@ static int delete_topology(MPI_Comm, int, void* value, void*) {
 
 // One key for the process.  MPI_KEYVAL_INVALID when MPI would not give one: then nothing is kept.
 int topology_key() {
-  static const int key = [] {
+  static const int key = []() -> int {
     int made = MPI_KEYVAL_INVALID;
     if (PMPI_Comm_create_keyval(copy_topology, delete_topology, &made, nullptr) != MPI_SUCCESS) return MPI_KEYVAL_INVALID;
     return made;

@@ -1,4 +1,4 @@
-// The data representation external32 (MPI 4.1 section 15.5.2): between elements in memory and big-endian bytes.  Pure:
+// The data representation external32 (MPI 4.1 section 14.5.2): between elements in memory and big-endian bytes.  Pure:
 // knows how numbers are kept, and neither files nor MPI's names of types.
 #pragma once
 

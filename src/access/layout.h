@@ -95,7 +95,7 @@ Tiling bytes_at(Offset displacement);
 [[nodiscard]] bool is_contiguous(const Tiling& tiling);
 
 /// True when offsets never decrease in data order, so that position_of() has one answer (the standard asks it of
-/// every filetype, MPI 4.1 section 15.1.1).  This speaks of every single byte: two equal elements of more than one
+/// every filetype, MPI 4.1 section 14.1.1).  This speaks of every single byte: two equal elements of more than one
 /// byte at the same place are not monotone.  Never true of an extent of 0 or less, always true without data.
 [[nodiscard]] bool is_monotone(const Tiling& tiling);
 

@@ -1,4 +1,4 @@
-// external32 against MPI 4.1 section 15.5.2: the bytes of every kind of element, and buffers of any layout.
+// external32 against MPI 4.1 section 14.5.2: the bytes of every kind of element, and buffers of any layout.
 #include "access/convert.h"
 
 #include <gtest/gtest.h>

@@ -153,7 +153,13 @@ def run_program(command: list[str], environment: dict[str, str], directory: Path
     with out_path.open("wb") as out, error_path.open("wb") as error:
         try:
             process = subprocess.Popen(
-                command, cwd=directory, env=environment | {MARK: mark}, stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True,
+                command,
+                cwd=directory,
+                env=environment | {MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=error,
+                start_new_session=True,
             )
         except OSError as failure:
             return Ended(127, "", f"{command[0]}: {failure.strerror}", False)
@@ -211,7 +217,9 @@ def _command(step: Step, on: Implementation, preload: dict[str, str]) -> list[st
     return on.command(step.ranks, program, dict(step.environment) | preload)
 
 
-def run_test(test: Test, on: Implementation, preload: dict[str, str], scratch: Path, log: Path, time_factor: float) -> Result:
+def run_test(
+    test: Test, on: Implementation, preload: dict[str, str], scratch: Path, log: Path, time_factor: float
+) -> Result:
     """Runs all steps of a test.  `preload`: variables that the ranks get and nobody else, empty for a native run."""
     if test.skip:
         return Result(SKIP, test.skip)
@@ -236,7 +244,12 @@ def run_test(test: Test, on: Implementation, preload: dict[str, str], scratch: P
             outcome, reason = classify(ended, step.rule, limit)
             if outcome != PASS:
                 where = f"step {number}, {Path(step.program).name}: " if len(test.steps) > 1 else ""
-                result = Result(outcome, where + reason, output=(ended.stdout + ended.stderr)[-KEPT_OUTPUT_CHARACTERS:], log=str(log))
+                result = Result(
+                    outcome,
+                    where + reason,
+                    output=(ended.stdout + ended.stderr)[-KEPT_OUTPUT_CHARACTERS:],
+                    log=str(log),
+                )
                 break
     result.seconds = round(time.monotonic() - began, 2)
     result.cases = read_cases(directory)

@@ -39,12 +39,21 @@ class Ended:
     timed_out: bool
 
 
+def what_it_said(ended: Ended) -> str:
+    """The first line that a program printed about its failure, to stand beside the verdict."""
+    for line in (ended.stderr + "\n" + ended.stdout).splitlines():
+        words = " ".join(line.split())
+        if words and not words.startswith(("---", "===", "=", "[WARNING]")):
+            return f": {words[:160]}"
+    return ""
+
+
 def no_errors(ended: Ended) -> str:
     """MPICH's rule: one line "No Errors" on the standard output and nothing else."""
     lines = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
     told = [line for line in lines if line.lower() != "no errors"]
     if len(told) == len(lines):
-        return "did not say No Errors"
+        return f"did not say No Errors{what_it_said(ended)}"
     if told:
         return f"unexpected output: {told[0][:160]}"
     return f"exit code {ended.code}" if ended.code else ""
@@ -53,12 +62,12 @@ def no_errors(ended: Ended) -> str:
 def no_errors_among(ended: Ended) -> str:
     """ROMIO's rule: "No Errors" on a line of its own."""
     if not re.search(r"(?im)^\s*no errors\s*$", ended.stdout + "\n" + ended.stderr):
-        return "did not say No Errors"
+        return f"did not say No Errors{what_it_said(ended)}"
     return f"exit code {ended.code}" if ended.code else ""
 
 
 def exit_code(ended: Ended) -> str:
-    return f"exit code {ended.code}" if ended.code else ""
+    return f"exit code {ended.code}{what_it_said(ended)}" if ended.code else ""
 
 
 def silent(ended: Ended) -> str:
@@ -86,8 +95,8 @@ def gives_up_after_passing(ended: Ended) -> str:
 def external32_big_endian(ended: Ended) -> str:
     """For ROMIO's external32, which prints what it found and leaves the judgement to the reader."""
     if not re.search(r"external32 datarep is (?:LITTLE or )?BIG ENDIAN", ended.stdout):
-        return "external32 data is not big-endian in the file"
-    return f"exit code {ended.code}" if ended.code else ""
+        return f"external32 data is not big-endian in the file{what_it_said(ended)}"
+    return exit_code(ended)
 
 
 RULES: dict[str, Callable[[Ended], str]] = {

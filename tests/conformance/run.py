@@ -10,11 +10,13 @@ something that was asked for could not be fetched, built or started (--allow-mis
 """
 
 import argparse
+import atexit
 import fnmatch
 import hashlib
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -79,10 +81,11 @@ def scratch_for(test: Test, options: argparse.Namespace) -> Path:
     """Where a test writes: what the user says; else memory for small files (the suites sync all the time) and the cache for large ones."""
     memory = Path("/dev/shm")
     in_memory = options.scratch is None and test.disk_gib == 0 and os.access(memory, os.W_OK)
-    chosen = (
-        memory / f"penstock-conformance-{os.getuid()}" if in_memory else options.scratch or options.cache / "scratch"
-    )
-    chosen.mkdir(parents=True, exist_ok=True)
+    parent = memory if in_memory else options.scratch or options.cache / "scratch"
+    chosen = parent / f"penstock-conformance-{os.getpid()}"  # runs that go on at the same time do not meet
+    if not chosen.exists():
+        chosen.mkdir(parents=True)
+        atexit.register(shutil.rmtree, chosen, ignore_errors=True)
     return chosen
 
 

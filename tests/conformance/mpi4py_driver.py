@@ -20,7 +20,9 @@ class Recorder(unittest.TextTestResult):
 
     def tell(self, test, outcome, reason=""):
         name = test.id().split(".", 1)[-1] if hasattr(test, "id") else str(test)
-        os.write(Recorder.stream_of_cases, (json.dumps({"case": name, "outcome": outcome, "reason": reason}) + "\n").encode())
+        os.write(
+            Recorder.stream_of_cases, (json.dumps({"case": name, "outcome": outcome, "reason": reason}) + "\n").encode()
+        )
 
     def startTest(self, test):
         super().startTest(test)

@@ -4,10 +4,11 @@ import re
 import tempfile
 from pathlib import Path
 
-import build
 from execute import run_program
 from implementations import Implementation
 from model import Missing
+
+import build
 
 IN_PYTHON = """
 from mpi4py import MPI
@@ -24,7 +25,13 @@ def _program(on: Implementation, cache: Path) -> list[str]:
     output = cache / "build" / on.key / "probe"
     output.parent.mkdir(parents=True, exist_ok=True)
     source = Path(__file__).with_name("probe.c")
-    build.run([on.cc, "-O1", str(source), "-o", str(output)], output.parent, output.with_suffix(".log"), f"{on.name}: probe", on.base_environment())
+    build.run(
+        [on.cc, "-O1", str(source), "-o", str(output)],
+        output.parent,
+        output.with_suffix(".log"),
+        f"{on.name}: probe",
+        on.base_environment(),
+    )
     return [str(output)]
 
 
@@ -32,9 +39,13 @@ def check(on: Implementation, cache: Path, preload: dict[str, str]) -> str:
     """The store that serves a file under the preload.  Raises Missing when it is the native library that does."""
     program = _program(on, cache)
     with tempfile.TemporaryDirectory(prefix="penstock-probe-") as directory:
-        ended = run_program(on.command(2, program, dict(on.python_environment) | preload), on.base_environment(), Path(directory), 60.0)
+        ended = run_program(
+            on.command(2, program, dict(on.python_environment) | preload), on.base_environment(), Path(directory), 60.0
+        )
     found = re.findall(r"store: (\S+)", ended.stdout)
     if len(found) != 2 or "native" in found:
         said = (ended.stderr or ended.stdout).strip()[-400:]
-        raise Missing(f"{on.name}: {preload['LD_PRELOAD']} does not take MPI_File_open over (served by {', '.join(found) or 'nobody'}); {said}")
+        raise Missing(
+            f"{on.name}: {preload['LD_PRELOAD']} does not take MPI_File_open over (served by {', '.join(found) or 'nobody'}); {said}"
+        )
     return found[0]

@@ -10,11 +10,13 @@ something that was asked for could not be fetched, built or started (--allow-mis
 """
 
 import argparse
+import atexit
 import fnmatch
 import hashlib
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -32,7 +34,21 @@ import suite_pnetcdf
 import suite_romio
 from execute import run_test
 from model import (
-    FAILS_NATIVELY_TOO, IMPROVEMENT, PASS, PASSES, REGRESSION, SKIP, SKIPPED, TIMEOUT, Missing, Result, Suite, Test, gained_cases, lost_cases, verdict,
+    FAILS_NATIVELY_TOO,
+    IMPROVEMENT,
+    PASS,
+    PASSES,
+    REGRESSION,
+    SKIP,
+    SKIPPED,
+    TIMEOUT,
+    Missing,
+    Result,
+    Suite,
+    Test,
+    gained_cases,
+    lost_cases,
+    verdict,
 )
 
 SUITES = {suite.NAME: suite for suite in (suite_mpi4py, suite_mpich, suite_romio, suite_hdf5, suite_pnetcdf)}
@@ -50,6 +66,29 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "conformance"
 
 
+def file_system(directory: Path) -> str:
+    """The type of the file system that a directory is on."""
+    device = directory.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        if fields[2] == wanted:
+            return fields[fields.index("-") + 1]
+    return "unknown"
+
+
+def scratch_for(test: Test, options: argparse.Namespace) -> Path:
+    """Where a test writes: what the user says; else memory for small files (the suites sync all the time) and the cache for large ones."""
+    memory = Path("/dev/shm")
+    in_memory = options.scratch is None and test.disk_gib == 0 and os.access(memory, os.W_OK)
+    parent = memory if in_memory else options.scratch or options.cache / "scratch"
+    chosen = parent / f"penstock-conformance-{os.getpid()}"  # runs that go on at the same time do not meet
+    if not chosen.exists():
+        chosen.mkdir(parents=True)
+        atexit.register(shutil.rmtree, chosen, ignore_errors=True)
+    return chosen
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -62,16 +101,16 @@ class KeptResults:
         self.rows: dict[str, dict] = json.loads(path.read_text()) if path.exists() else {}
 
     @staticmethod
-    def key(test: Test) -> str:
+    def key(test: Test, scratch: Path) -> str:
         told = repr((test.steps, test.copies))
-        return f"{test.identity} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
+        return f"{test.identity} on {file_system(scratch)} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
-    def get(self, test: Test) -> Result | None:
-        row = self.rows.get(self.key(test))
+    def get(self, test: Test, scratch: Path) -> Result | None:
+        row = self.rows.get(self.key(test, scratch))
         return Result.of(row) if row else None
 
-    def put(self, test: Test, result: Result) -> None:
-        self.rows[self.key(test)] = result.as_dict()
+    def put(self, test: Test, scratch: Path, result: Result) -> None:
+        self.rows[self.key(test, scratch)] = result.as_dict()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(self.rows, indent=1, sort_keys=True) + "\n")
@@ -87,22 +126,37 @@ def preload_variables(options: argparse.Namespace) -> dict[str, str]:
     return variables | dict(options.set)
 
 
-def run_suite(suite: Suite, on: implementations.Implementation, options: argparse.Namespace, preload: dict[str, str]) -> list[dict]:
+def run_suite(
+    suite: Suite, on: implementations.Implementation, options: argparse.Namespace, preload: dict[str, str]
+) -> list[dict]:
     kept = KeptResults(options.cache / "results" / f"native-{on.key}-{suite.name}.json")
     wanted = [test for test in suite.tests if any(fnmatch.fnmatch(test.name, pattern) for pattern in options.only)]
     rows = []
     for number, test in enumerate(wanted, 1):
         log = options.cache / "logs" / on.key / suite.name / test.identity.split(":", 1)[1].replace("/", "_")
-        native = None if options.refresh_native else kept.get(test)
+        scratch = scratch_for(test, options)
+        native = None if options.refresh_native else kept.get(test, scratch)
         if native is None:
-            native = run_test(test, on, {}, options.scratch, log.with_name(log.name + ".native"), options.time_factor)
+            native = run_test(test, on, {}, scratch, log.with_name(log.name + ".native"), options.time_factor)
             if native.outcome not in (SKIP, TIMEOUT):  # there may be more memory next time, or a less busy machine
-                kept.put(test, native)
-        row = {"mpi": on.name, "suite": suite.name, "test": test.name, "ranks": test.ranks, "identity": test.identity,
-               "calls": sorted(set(test.calls).union(*(calls.of_program(step.program) for step in test.steps))), "native": native.as_dict()}
+                kept.put(test, scratch, native)
+        row = {
+            "mpi": on.name,
+            "suite": suite.name,
+            "test": test.name,
+            "ranks": test.ranks,
+            "identity": test.identity,
+            "file_system": file_system(scratch),
+            "calls": sorted(set(test.calls).union(*(calls.of_program(step.program) for step in test.steps))),
+            "native": native.as_dict(),
+        }
         told = f"native {native.outcome} {native.seconds:.1f} s"
         if preload:
-            ours = native if native.outcome == SKIP else run_test(test, on, preload, options.scratch, log.with_name(log.name + ".preload"), options.time_factor)
+            ours = (
+                native
+                if native.outcome == SKIP
+                else run_test(test, on, preload, scratch, log.with_name(log.name + ".preload"), options.time_factor)
+            )
             row["preload"] = ours.as_dict()
             row["verdict"] = verdict(native, ours)
             row["lost_cases"], row["gained_cases"] = lost_cases(native, ours), gained_cases(native, ours)
@@ -113,7 +167,9 @@ def run_suite(suite: Suite, on: implementations.Implementation, options: argpars
     return rows
 
 
-def run_implementation(name: str, options: argparse.Namespace, preload: dict[str, str], problems: list[str]) -> tuple[dict, list[dict]]:
+def run_implementation(
+    name: str, options: argparse.Namespace, preload: dict[str, str], problems: list[str]
+) -> tuple[dict, list[dict]]:
     """All chosen suites on one MPI.  What cannot be had goes to `problems`."""
     suites = [suite for suite in options.suite or DEFAULT_SUITES[name] if suite in DEFAULT_SUITES[name] or options.mpi]
     about: dict = {"mpi": name, "suites": []}
@@ -134,7 +190,9 @@ def run_implementation(name: str, options: argparse.Namespace, preload: dict[str
         except Missing as missing:
             problems.append(str(missing))
             continue
-        problems.extend(f"{suite_name} on {on.name}: {test} could not be built: {why}" for test, why in suite.missing.items())
+        problems.extend(
+            f"{suite_name} on {on.name}: {test} could not be built: {why}" for test, why in suite.missing.items()
+        )
         names = sorted({test.name for test in suite.tests} | set(suite.missing))
         about["suites"].append({"suite": suite.name, "names": names, "sources": suite.sources})
         rows += run_suite(suite, on, options, preload)
@@ -142,23 +200,35 @@ def run_implementation(name: str, options: argparse.Namespace, preload: dict[str
 
 
 def listing(rows: list[dict], chosen: str, key: str) -> list[str]:
-    return [f"  {row['mpi']} {row['identity']}: {row[key].get('reason', '')}" for row in rows if row.get("verdict") == chosen]
+    return [
+        f"  {row['mpi']} {row['identity']}: {row[key].get('reason', '')}"
+        for row in rows
+        if row.get("verdict") == chosen
+    ]
 
 
 def report(rows: list[dict], problems: list[str], compared: bool, allow_missing: bool) -> tuple[str, int]:
     """What is printed at the end, and the exit code.  Pure."""
     lines = []
     if compared:
-        counted = {kind: [row for row in rows if row["verdict"] == kind] for kind in (PASSES, IMPROVEMENT, REGRESSION, FAILS_NATIVELY_TOO, SKIPPED)}
+        counted = {
+            kind: [row for row in rows if row["verdict"] == kind]
+            for kind in (PASSES, IMPROVEMENT, REGRESSION, FAILS_NATIVELY_TOO, SKIPPED)
+        }
         if counted[REGRESSION]:
             lines += ["Pass natively, do not with the preload:"]
             for row in counted[REGRESSION]:
                 lost = f" (lost: {', '.join(row['lost_cases'][:6])})" if row["lost_cases"] else ""
-                lines.append(f"  {row['mpi']} {row['identity']}: {row['preload']['outcome']}: {row['preload'].get('reason', '')}{lost}")
+                lines.append(
+                    f"  {row['mpi']} {row['identity']}: {row['preload']['outcome']}: {row['preload'].get('reason', '')}{lost}"
+                )
         if counted[IMPROVEMENT]:
             lines += ["Fail natively, pass with the preload:", *listing(rows, IMPROVEMENT, "native")]
         if counted[FAILS_NATIVELY_TOO]:
-            lines += ["Fail natively and with the preload (counted as skipped):", *listing(rows, FAILS_NATIVELY_TOO, "preload")]
+            lines += [
+                "Fail natively and with the preload (counted as skipped):",
+                *listing(rows, FAILS_NATIVELY_TOO, "preload"),
+            ]
         passed, failed = len(counted[PASSES]) + len(counted[IMPROVEMENT]), len(counted[REGRESSION])
         skipped = len(counted[SKIPPED]) + len(counted[FAILS_NATIVELY_TOO])
     else:
@@ -168,13 +238,22 @@ def report(rows: list[dict], problems: list[str], compared: bool, allow_missing:
         bad = [row for row in rows if row["native"]["outcome"] not in (PASS, SKIP)]
         if bad:
             lines += ["Fail natively:"]
-            lines += [f"  {row['mpi']} {row['identity']}: {row['native']['outcome']}: {row['native'].get('reason', '')}" for row in bad]
+            lines += [
+                f"  {row['mpi']} {row['identity']}: {row['native']['outcome']}: {row['native'].get('reason', '')}"
+                for row in bad
+            ]
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row["native"]["outcome"] == SKIP:
             reasons.setdefault(row["native"].get("reason", ""), []).append(row["identity"])
     if reasons:
-        lines += ["Not run:", *(f"  {len(names)} ({names[0]}{', …' if len(names) > 1 else ''}): {reason}" for reason, names in reasons.items())]
+        lines += [
+            "Not run:",
+            *(
+                f"  {len(names)} ({names[0]}{', …' if len(names) > 1 else ''}): {reason}"
+                for reason, names in reasons.items()
+            ),
+        ]
     if problems:
         lines += ["Missing" + (" (allowed):" if allow_missing else ":"), *(f"  {problem}" for problem in problems)]
     lines.append(f"{passed} passed, {failed} failed, {skipped} skipped")
@@ -190,21 +269,72 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n", 2)[2], formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0],
+        epilog=__doc__.split("\n\n", 2)[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--preload", type=Path, help="the library to put before the programs, normally libpenstock.so")
     parser.add_argument("--native-only", action="store_true", help="only make or show the native results")
-    parser.add_argument("--mpi", action="append", choices=implementations.NAMES, default=[], help="an MPI to run on (default: all); may be repeated")
-    parser.add_argument("--suite", action="append", choices=list(SUITES), default=[], help="a suite to run (default: those fit for the MPI); may be repeated")
-    parser.add_argument("--only", action="append", metavar="GLOB", default=[], help="only tests with such names; may be repeated")
+    parser.add_argument(
+        "--mpi",
+        action="append",
+        choices=implementations.NAMES,
+        default=[],
+        help="an MPI to run on (default: all); may be repeated",
+    )
+    parser.add_argument(
+        "--suite",
+        action="append",
+        choices=list(SUITES),
+        default=[],
+        help="a suite to run (default: those fit for the MPI); may be repeated",
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="GLOB", default=[], help="only tests with such names; may be repeated"
+    )
     parser.add_argument("--forced", metavar="STRATEGY", help="have the preload use this strategy for every file")
-    parser.add_argument("--set", action="append", type=assignment, default=[], metavar="NAME=VALUE", help="one more variable for the runs under the preload")
-    parser.add_argument("--any-preload", action="store_true", help="do not check that the preload takes calls over (for trying this runner with another library)")
-    parser.add_argument("--environment", action="append", type=assignment, default=[], metavar="MPI=DIR", help="use this virtual environment for a pypi- MPI instead of making one")
-    parser.add_argument("--cache", type=Path, default=default_cache(), help="sources, builds, logs and native results (default: %(default)s)")
-    parser.add_argument("--scratch", type=Path, help="where tests write their files (default: in the cache); its file system is what is tested")
-    parser.add_argument("--time-factor", type=float, default=1.0, help="multiplies every time limit, for slow or busy machines")
-    parser.add_argument("--refresh-native", action="store_true", help="run natively again instead of using results that are kept")
-    parser.add_argument("--allow-missing", action="store_true", help="what cannot be fetched, built or started does not count as a failure")
+    parser.add_argument(
+        "--set",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE",
+        help="one more variable for the runs under the preload",
+    )
+    parser.add_argument(
+        "--any-preload",
+        action="store_true",
+        help="do not check that the preload takes calls over (for trying this runner with another library)",
+    )
+    parser.add_argument(
+        "--environment",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="MPI=DIR",
+        help="use this virtual environment for a pypi- MPI instead of making one",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=default_cache(),
+        help="sources, builds, logs and native results (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--scratch", type=Path, help="where tests write their files (default: memory, large files in the cache)"
+    )
+    parser.add_argument(
+        "--time-factor", type=float, default=1.0, help="multiplies every time limit, for slow or busy machines"
+    )
+    parser.add_argument(
+        "--refresh-native", action="store_true", help="run natively again instead of using results that are kept"
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="what cannot be fetched, built or started does not count as a failure",
+    )
     parser.add_argument("--list", action="store_true", help="print the tests' names and run nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     options = parser.parse_args(arguments)
@@ -220,9 +350,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             parser.error(f"--environment {name}=…: the names are {', '.join(implementations.PACKAGES)}")
     options.environment = {name: Path(directory) for name, directory in options.environment}
     options.cache = options.cache.absolute()
-    options.scratch = (options.scratch or options.cache / "scratch").absolute()
+    options.scratch = options.scratch.absolute() if options.scratch else None
     options.only = options.only or ["*"]
-    options.scratch.mkdir(parents=True, exist_ok=True)
     return options
 
 
@@ -251,10 +380,24 @@ def main(arguments: list[str]) -> int:
     text, code = report(rows, problems, bool(preload), options.allow_missing)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({
-            "kind": "conformance", "machine": platform.machine(), "system": platform.platform(), "started": int(began), "seconds": round(time.time() - began, 1),
-            "preload": str(options.preload.name) if preload else "", "forced": options.forced or "", "implementations": about, "problems": problems, "tests": rows,
-        }, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps(
+                {
+                    "kind": "conformance",
+                    "machine": platform.machine(),
+                    "system": platform.platform(),
+                    "started": int(began),
+                    "seconds": round(time.time() - began, 1),
+                    "preload": str(options.preload.name) if preload else "",
+                    "forced": options.forced or "",
+                    "implementations": about,
+                    "problems": problems,
+                    "tests": rows,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
     print(text)
     return code
 

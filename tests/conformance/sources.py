@@ -34,7 +34,9 @@ def sha256(path: Path) -> str:
 
 def _run(command: list[str], directory: Path, what: str) -> str:
     try:
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
     except OSError as failure:
         raise Missing(f"{what}: {command[0]}: {failure.strerror}") from failure
     if done.returncode != 0:
@@ -53,8 +55,12 @@ def with_source_entries(text: str, deb822: bool, codename: str) -> str:
         for stanza in re.split(r"\n\s*\n", text):
             lines = [line for line in stanza.splitlines() if not line.startswith("#")]
             suites = " ".join(line.split(":", 1)[1] for line in lines if line.lower().startswith("suites:")).split()
-            if any(suite.match(word) for word in suites) and not any(re.match(r"(?i)enabled:\s*no", line) for line in lines):
-                kept.append("\n".join("Types: deb-src" if line.lower().startswith("types:") else line for line in lines))
+            if any(suite.match(word) for word in suites) and not any(
+                re.match(r"(?i)enabled:\s*no", line) for line in lines
+            ):
+                kept.append(
+                    "\n".join("Types: deb-src" if line.lower().startswith("types:") else line for line in lines)
+                )
         return "\n\n".join(kept) + "\n" if kept else ""
     kept = []
     for line in text.splitlines():
@@ -78,8 +84,12 @@ def _apt_options(cache: Path) -> list[str]:
     root = cache / "apt"
     entries, lists = root / "entries", root / "lists"
     options = [
-        f"-oDir::Etc::sourcelist={root / 'none'}", f"-oDir::Etc::sourceparts={entries}", f"-oDir::State::lists={lists}",
-        f"-oDir::Cache::pkgcache={root / 'packages.bin'}", f"-oDir::Cache::srcpkgcache={root / 'sources.bin'}", "-oAcquire::Languages=none",
+        f"-oDir::Etc::sourcelist={root / 'none'}",
+        f"-oDir::Etc::sourceparts={entries}",
+        f"-oDir::State::lists={lists}",
+        f"-oDir::Cache::pkgcache={root / 'packages.bin'}",
+        f"-oDir::Cache::srcpkgcache={root / 'sources.bin'}",
+        "-oAcquire::Languages=none",
     ]
     if (root / "complete").exists():
         return options
@@ -151,7 +161,21 @@ def python_source(package: str, version: str, python: str, cache: Path) -> Sourc
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     print(f"fetching the source distribution of {package} {version}", file=sys.stderr)
-    _run([python, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", f"--no-binary={package}", f"{package}=={version}"], directory, package)
+    _run(
+        [
+            python,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+            f"--no-binary={package}",
+            f"{package}=={version}",
+        ],
+        directory,
+        package,
+    )
     archives = list(directory.glob("*.tar.gz"))
     if len(archives) != 1:
         raise Missing(f"{package}: pip download left {len(archives)} archives in {directory}, expected one")

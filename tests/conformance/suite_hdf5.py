@@ -3,15 +3,27 @@
 import re
 from pathlib import Path
 
-import build
 from implementations import Implementation
 from model import Missing, Step, Suite, Test
 from sources import debian_source
 
+import build
+
 NAME = "hdf5"
 PROGRAMS = (
-    "t_mpi", "t_bigio", "testphdf5", "t_cache", "t_cache_image", "t_pread", "t_pshutdown", "t_prestart", "t_init_term", "t_shapesame",
-    "t_filters_parallel", "t_pflush1", "t_pflush2",
+    "t_mpi",
+    "t_bigio",
+    "testphdf5",
+    "t_cache",
+    "t_cache_image",
+    "t_pread",
+    "t_pshutdown",
+    "t_prestart",
+    "t_init_term",
+    "t_shapesame",
+    "t_filters_parallel",
+    "t_pflush1",
+    "t_pflush2",
 )
 RANKS = 4
 RULE = "no failed line"
@@ -37,8 +49,16 @@ def prepare(on: Implementation, cache: Path) -> Suite:
     if not (root / "complete").exists():
         if not (root / "Makefile").exists():
             options = [
-                f"CC={on.cc}", "CFLAGS=-O1 -w", "--enable-parallel", "--disable-shared", "--disable-hl", "--disable-cxx", "--disable-fortran",
-                "--disable-java", "--disable-tools", "--enable-build-mode=production",
+                f"CC={on.cc}",
+                "CFLAGS=-O1 -w",
+                "--enable-parallel",
+                "--disable-shared",
+                "--disable-hl",
+                "--disable-cxx",
+                "--disable-fortran",
+                "--disable-java",
+                "--disable-tools",
+                "--enable-build-mode=production",
             ]
             build.run([str(source.tree / "configure"), *options], root, log, NAME, environment)
         for arguments in (["-C", "src"], ["-C", "test", "libh5test.la"], ["-C", "testpar", *PROGRAMS]):
@@ -48,7 +68,13 @@ def prepare(on: Implementation, cache: Path) -> Suite:
     programs = root / "testpar"
 
     def step(name: str, *arguments: str, ranks: int = RANKS, rule: str = RULE) -> Step:
-        return Step(str(programs / name), arguments, ranks, rule, (("HDF5_ALARM_SECONDS", "3600"), ("srcdir", str(source.tree / "testpar"))))
+        return Step(
+            str(programs / name),
+            arguments,
+            ranks,
+            rule,
+            (("HDF5_ALARM_SECONDS", "3600"), ("srcdir", str(source.tree / "testpar"))),
+        )
 
     made = [
         Test(NAME, f"testphdf5/{name}", (step("testphdf5", "-o", name),), CASE_SECONDS)
@@ -56,8 +82,24 @@ def prepare(on: Implementation, cache: Path) -> Suite:
     ]
     if not made:
         raise Missing(f"{NAME}: no AddTest in testphdf5.c")
-    alone = ("t_mpi", "t_bigio", "t_cache", "t_cache_image", "t_pread", "t_init_term", "t_shapesame", "t_filters_parallel")
-    made += [Test(NAME, name, (step(name),), LONG_SECONDS.get(name, 240.0), MEMORY_GIB.get(name, 0.0), DISK_GIB.get(name, 0.0)) for name in alone]
-    made.append(Test(NAME, "t_pflush1+t_pflush2", (step("t_pflush1", rule="gives up after passing"), step("t_pflush2")), 240.0))
+    alone = (
+        "t_mpi",
+        "t_bigio",
+        "t_cache",
+        "t_cache_image",
+        "t_pread",
+        "t_init_term",
+        "t_shapesame",
+        "t_filters_parallel",
+    )
+    made += [
+        Test(
+            NAME, name, (step(name),), LONG_SECONDS.get(name, 240.0), MEMORY_GIB.get(name, 0.0), DISK_GIB.get(name, 0.0)
+        )
+        for name in alone
+    ]
+    made.append(
+        Test(NAME, "t_pflush1+t_pflush2", (step("t_pflush1", rule="gives up after passing"), step("t_pflush2")), 240.0)
+    )
     made.append(Test(NAME, "t_pshutdown+t_prestart", (step("t_pshutdown"), step("t_prestart")), 240.0))
     return Suite(NAME, made, [source.as_dict()])

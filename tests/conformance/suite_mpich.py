@@ -7,18 +7,26 @@ because their makefiles pull in a datatype library that does not compile against
 import shlex
 from pathlib import Path
 
-import build
 from implementations import Implementation
 from model import Missing, Step, Suite, Test
 from sources import debian_source
+
+import build
 
 NAME = "mpich"
 
 # Directory under test/mpi -> its language.
 DIRECTORIES = {
-    "io": "c", "errors/io": "c",
-    "f77/io": "f77", "errors/f77/io": "f77", "f90/io": "f90", "errors/f90/io": "f90", "f08/io": "f08", "errors/f08/io": "f08",
-    "cxx/io": "cxx", "errors/cxx/io": "cxx",
+    "io": "c",
+    "errors/io": "c",
+    "f77/io": "f77",
+    "errors/f77/io": "f77",
+    "f90/io": "f90",
+    "errors/f90/io": "f90",
+    "f08/io": "f08",
+    "errors/f08/io": "f08",
+    "cxx/io": "cxx",
+    "errors/cxx/io": "cxx",
 }
 SUFFIXES = {"c": ".c", "f77": ".f", "f90": ".f90", "f08": ".f90", "cxx": ".cxx"}
 # A second source in another language, and programs that are written in C although they stand among Fortran ones.
@@ -58,7 +66,14 @@ def _configure(tests: Path, root: Path, on: Implementation, languages: set[str])
     compilers = {"CC": on.cc, "MPICC": on.cc}
     options = ["--disable-spawn", "--disable-dtpools"]
     if "f77" in languages:
-        compilers |= {"F77": on.fc, "MPIF77": on.fc, "FC": on.fc, "MPIFC": on.fc, "FFLAGS": "-fallow-argument-mismatch", "FCFLAGS": "-fallow-argument-mismatch"}
+        compilers |= {
+            "F77": on.fc,
+            "MPIF77": on.fc,
+            "FC": on.fc,
+            "MPIFC": on.fc,
+            "FFLAGS": "-fallow-argument-mismatch",
+            "FCFLAGS": "-fallow-argument-mismatch",
+        }
         options.append("--enable-fortran=all")
     else:
         options.append("--enable-fortran=none")
@@ -67,7 +82,13 @@ def _configure(tests: Path, root: Path, on: Implementation, languages: set[str])
     else:
         options.append("--disable-cxx")
     environment = on.base_environment()
-    build.run([str(tests / "configure"), *(f"{key}={value}" for key, value in compilers.items()), *options], root, log, "mpich tests", environment)
+    build.run(
+        [str(tests / "configure"), *(f"{key}={value}" for key, value in compilers.items()), *options],
+        root,
+        log,
+        "mpich tests",
+        environment,
+    )
     for directory, language in DIRECTORIES.items():
         if language in languages and (tests / directory / "ioharness.tlt").exists():
             build.run(["make", "-C", directory, "gen-src-stamp"], root, log, "mpich tests", environment)
@@ -80,7 +101,9 @@ def _objects(tests: Path, root: Path, on: Implementation, languages: set[str], l
     includes = [f"-I{root / 'include'}", f"-I{tests / 'include'}"]
     kinds = {
         "c": [("mtest.c", on.cc), ("mtest_common.c", on.cc), ("mtest_single.c", on.cc)],
-        "f77": [("mtest_f77.f", on.fc)], "f90": [("mtest_f90.f90", on.fc)], "f08": [("mtest_f08.f90", on.fc)],
+        "f77": [("mtest_f77.f", on.fc)],
+        "f90": [("mtest_f90.f90", on.fc)],
+        "f08": [("mtest_f08.f90", on.fc)],
         "cxx": [("mtest_cxx.cxx", on.cxx), ("mtest_common.c", on.cc)],
     }
     programs, linked = [], {}
@@ -89,7 +112,13 @@ def _objects(tests: Path, root: Path, on: Implementation, languages: set[str], l
         for source, compiler in kinds[language]:
             output = root / "objects" / language / (source + ".o")
             flags = ["-fallow-argument-mismatch"] if compiler == on.fc else includes
-            programs.append(build.Program(source, (compiler, "-O1", "-w", *flags, "-c", str(tests / "util" / source), "-o", str(output)), output))
+            programs.append(
+                build.Program(
+                    source,
+                    (compiler, "-O1", "-w", *flags, "-c", str(tests / "util" / source), "-o", str(output)),
+                    output,
+                )
+            )
             linked[language].append(str(output))
     failed = build.compile_all(programs, root, log, on.base_environment())
     if failed:
@@ -97,7 +126,16 @@ def _objects(tests: Path, root: Path, on: Implementation, languages: set[str], l
     return linked
 
 
-def _command(name: str, directory: str, language: str, tests: Path, root: Path, on: Implementation, linked: dict[str, list[str]], output: Path) -> list[str]:
+def _command(
+    name: str,
+    directory: str,
+    language: str,
+    tests: Path,
+    root: Path,
+    on: Implementation,
+    linked: dict[str, list[str]],
+    output: Path,
+) -> list[str]:
     def located(file: str) -> Path:
         generated = root / directory / file
         return generated if generated.exists() else tests / directory / file
@@ -111,10 +149,43 @@ def _command(name: str, directory: str, language: str, tests: Path, root: Path, 
     if name in SECOND_SOURCE:
         second = located(SECOND_SOURCE[name])
         object_file = str(output) + ".second.o"
-        compiled = [on.cc, "-O1", "-w", *includes, *(["-include", str(root / "unit.h")] if language == "f08" else []), "-c", str(second), "-o", object_file]
-        link = [on.fc, "-O1", "-w", "-fallow-argument-mismatch", *includes, f"-J{output.parent}", str(source), object_file, *linked[language], "-o", str(output)]
+        compiled = [
+            on.cc,
+            "-O1",
+            "-w",
+            *includes,
+            *(["-include", str(root / "unit.h")] if language == "f08" else []),
+            "-c",
+            str(second),
+            "-o",
+            object_file,
+        ]
+        link = [
+            on.fc,
+            "-O1",
+            "-w",
+            "-fallow-argument-mismatch",
+            *includes,
+            f"-J{output.parent}",
+            str(source),
+            object_file,
+            *linked[language],
+            "-o",
+            str(output),
+        ]
         return ["sh", "-c", f"{shlex.join(compiled)} && {shlex.join(link)}"]
-    return [on.fc, "-O1", "-w", "-fallow-argument-mismatch", *includes, f"-J{output.parent}", str(source), *linked[language], "-o", str(output)]
+    return [
+        on.fc,
+        "-O1",
+        "-w",
+        "-fallow-argument-mismatch",
+        *includes,
+        f"-J{output.parent}",
+        str(source),
+        *linked[language],
+        "-o",
+        str(output),
+    ]
 
 
 def prepare(on: Implementation, cache: Path) -> Suite:
@@ -135,15 +206,25 @@ def prepare(on: Implementation, cache: Path) -> Suite:
 
     rows, programs = [], []
     for directory, language in DIRECTORIES.items():
-        listed = next(path for path in (tests / directory / "testlist.in", tests / directory / "testlist") if path.exists())
+        listed = next(
+            path for path in (tests / directory / "testlist.in", tests / directory / "testlist") if path.exists()
+        )
         for name, ranks, settings in parse_testlist(listed.read_text()):
             identity = f"{directory}/{name}"
             output = root / "programs" / directory / name
             skip = SKIPPED.get(identity, "")
             if language not in languages:
-                skip = f"{on.name}: {ONLY_MPICH[language]}" if language in ONLY_MPICH else f"{on.name}: it brings no Fortran compiler wrapper"
+                skip = (
+                    f"{on.name}: {ONLY_MPICH[language]}"
+                    if language in ONLY_MPICH
+                    else f"{on.name}: it brings no Fortran compiler wrapper"
+                )
             if not skip:
-                programs.append(build.Program(identity, tuple(_command(name, directory, language, tests, root, on, linked, output)), output))
+                programs.append(
+                    build.Program(
+                        identity, tuple(_command(name, directory, language, tests, root, on, linked, output)), output
+                    )
+                )
             rows.append((identity, output, ranks, settings, skip))
     missing = build.compile_all(programs, root, log, on.base_environment())
 
@@ -154,5 +235,15 @@ def prepare(on: Implementation, cache: Path) -> Suite:
         environment = tuple(tuple(value.split("=", 1)) for value in settings.get("env", []))
         step = Step(str(output), tuple(settings.get("arg", [])), ranks, "no errors", environment)
         memory = float(settings.get("mem", ["0"])[0])
-        made.append(Test(NAME, identity, (step,), LONG_SECONDS.get(identity, LANGUAGE_SECONDS[DIRECTORIES[identity.rpartition("/")[0]]]), memory, memory, skip=skip))
+        made.append(
+            Test(
+                NAME,
+                identity,
+                (step,),
+                LONG_SECONDS.get(identity, LANGUAGE_SECONDS[DIRECTORIES[identity.rpartition("/")[0]]]),
+                memory,
+                memory,
+                skip=skip,
+            )
+        )
     return Suite(NAME, made, [source.as_dict()], missing)

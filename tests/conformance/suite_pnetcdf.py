@@ -7,10 +7,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import build
 from implementations import Implementation
 from model import Missing, Step, Suite, Test
 from sources import debian_source
+
+import build
 
 NAME = "pnetcdf"
 RANKS = 4
@@ -20,7 +21,17 @@ READS_SUITES_FILES = {"test_inq_format": "", "tst_open_cdf5": "/bad_begin.nc5", 
 BURST = (("PNETCDF_HINTS", "nc_burst_buf=enable;nc_burst_buf_dirname=.;nc_burst_buf_overwrite=enable"),)
 
 # Programs whose command line or whose files are not the usual `PROGRAM PROGRAM.nc`; listed below one by one.
-SPECIAL = {"tst_io", "nc_test", "tst_nofill", "redef1", "tst_version", "put_all_kinds", "iput_all_kinds", "tst_pthread", "mcoll_perf"}
+SPECIAL = {
+    "tst_io",
+    "nc_test",
+    "tst_nofill",
+    "redef1",
+    "tst_version",
+    "put_all_kinds",
+    "iput_all_kinds",
+    "tst_pthread",
+    "mcoll_perf",
+}
 LONG_SECONDS = {"largefile": 600.0, "nc_test": 300.0, "nf_test": 300.0, "nf90_test": 300.0}
 MEMORY_GIB = {"largefile/large_coalesce": 6.0, "largefile/large_var": 4.0}
 DISK_GIB = {"largefile": 14.0, "testcases/last_large_var": 5.0}
@@ -30,7 +41,11 @@ def _make_variable(directory: Path, name: str, environment: dict[str, str]) -> l
     """The value that a makefile gives a variable, conditions and all."""
     done = subprocess.run(
         ["make", "-s", "--no-print-directory", "-C", str(directory), f"--eval=print-it: ; @echo $({name})", "print-it"],
-        capture_output=True, text=True, env=environment, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode != 0:
         raise Missing(f"{NAME}: make cannot read {directory}/Makefile: {done.stderr.strip()[-200:]}")
@@ -47,10 +62,21 @@ def _build(on: Implementation, tree: Path, root: Path) -> None:
                 raise Missing(f"{NAME}: {tool} is not installed; apt-get install autoconf automake libtool m4")
         build.run(["autoreconf", "-i"], tree, log, NAME, environment)
     if not (root / "Makefile").exists():
-        flags = [f"{kind}=-O1 -w{' -fallow-argument-mismatch' if kind[0] == 'F' else ''}" for kind in ("CFLAGS", "FFLAGS", "FCFLAGS")]
+        flags = [
+            f"{kind}=-O1 -w{' -fallow-argument-mismatch' if kind[0] == 'F' else ''}"
+            for kind in ("CFLAGS", "FFLAGS", "FCFLAGS")
+        ]
         fortran = [f"MPIF77={on.fc}", f"MPIF90={on.fc}"] if on.fc else ["--disable-fortran"]
-        features = ["--enable-burst-buffering", "--enable-subfiling", "--enable-thread-safe", "--enable-large-file-test", "--disable-cxx"]
-        build.run([str(tree / "configure"), f"MPICC={on.cc}", *fortran, *flags, *features], root, log, NAME, environment)
+        features = [
+            "--enable-burst-buffering",
+            "--enable-subfiling",
+            "--enable-thread-safe",
+            "--enable-large-file-test",
+            "--disable-cxx",
+        ]
+        build.run(
+            [str(tree / "configure"), f"MPICC={on.cc}", *fortran, *flags, *features], root, log, NAME, environment
+        )
     for target in ("all", "tests"):
         build.run(["make", f"-j{build.JOBS}", target], root, log, NAME, environment)
     (root / "complete").touch()
@@ -77,15 +103,29 @@ class _Tests:
 
     def add(self, directory: str, name: str, *steps: Step) -> None:
         identity = f"{directory}/{name}"
-        self.made.append(Test(
-            NAME, identity, steps, LONG_SECONDS.get(directory, 180.0), MEMORY_GIB.get(identity, 0.0), DISK_GIB.get(identity, DISK_GIB.get(directory, 0.0)),
-        ))
+        self.made.append(
+            Test(
+                NAME,
+                identity,
+                steps,
+                LONG_SECONDS.get(directory, 180.0),
+                MEMORY_GIB.get(identity, 0.0),
+                DISK_GIB.get(identity, DISK_GIB.get(directory, 0.0)),
+            )
+        )
 
-    def usual(self, directory: str, ranks: int, names: list[str], environment: tuple[tuple[str, str], ...] = ()) -> None:
+    def usual(
+        self, directory: str, ranks: int, names: list[str], environment: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         for name in names:
             if name not in SPECIAL:
                 file = f"{name}.nc"
-                self.add(directory, name, Step(self.program(directory, name), (file,), ranks, "exit", environment), *self.valid(file))
+                self.add(
+                    directory,
+                    name,
+                    Step(self.program(directory, name), (file,), ranks, "exit", environment),
+                    *self.valid(file),
+                )
 
     def programs(self, directory: str, variable: str = "check_PROGRAMS") -> list[str]:
         return _make_variable(self.built / directory, variable, self.environment)
@@ -106,25 +146,62 @@ class _Tests:
         def step(directory: str, name: str, *arguments: str, ranks: int = RANKS) -> Step:
             return Step(self.program(directory, name), arguments, ranks)
 
-        self.add("C", "pres_temp_4D", step("C", "pres_temp_4D_wr", "a.nc"), step("C", "pres_temp_4D_rd", "a.nc"), *self.valid("a.nc"))
+        self.add(
+            "C",
+            "pres_temp_4D",
+            step("C", "pres_temp_4D_wr", "a.nc"),
+            step("C", "pres_temp_4D_rd", "a.nc"),
+            *self.valid("a.nc"),
+        )
         for name, file in READS_SUITES_FILES.items():
             self.add("cdf_format", name, step("cdf_format", name, f"{self.sources}/cdf_format{file}", ranks=1))
         for name in ("cdf_type", "dim_cdf12"):
             self.add("cdf_format", name, step("cdf_format", name, "a.nc"), *self.valid("a.nc"))
-        self.add("subfile", "test_subfile", step("subfile", "test_subfile", "-f", "a.nc", "-s", "2"), *self.valid("a.nc", "a.nc.subfile_0.nc", "a.nc.subfile_1.nc"))
+        self.add(
+            "subfile",
+            "test_subfile",
+            step("subfile", "test_subfile", "-f", "a.nc", "-s", "2"),
+            *self.valid("a.nc", "a.nc.subfile_0.nc", "a.nc.subfile_1.nc"),
+        )
         self.add("nonblocking", "mcoll_perf", step("nonblocking", "mcoll_perf", "a"))
         self.add("testcases", "tst_version", step("testcases", "tst_version"))
         for name in ("put_all_kinds", "iput_all_kinds"):
             self.add("testcases", name, step("testcases", name, "a.nc"), *self.valid("a.nc1", "a.nc2", "a.nc5"))
         if "tst_pthread" in self.programs("testcases"):
-            self.add("testcases", "tst_pthread", step("testcases", "tst_pthread", "a.nc"), *self.valid(*(f"a.nc.{k}" for k in range(6 * RANKS))))
-        generator = Step(str(self.utilities / "ncmpigen" / "ncmpigen"), ("-v", "5", "-o", "expected.nc", f"{self.sources}/testcases/redef-good.ncdump"), 1)
-        self.add("testcases", "redef1", generator, step("testcases", "redef1", "a.nc", ranks=1), self.same("a.nc", "expected.nc"), *self.valid("a.nc"))
-        self.add("nc_test", "tst_nofill", step("nc_test", "tst_nofill", "a.nc", ranks=1), *self.valid("a.nc.fill", "a.nc.nofill"))
+            self.add(
+                "testcases",
+                "tst_pthread",
+                step("testcases", "tst_pthread", "a.nc"),
+                *self.valid(*(f"a.nc.{k}" for k in range(6 * RANKS))),
+            )
+        generator = Step(
+            str(self.utilities / "ncmpigen" / "ncmpigen"),
+            ("-v", "5", "-o", "expected.nc", f"{self.sources}/testcases/redef-good.ncdump"),
+            1,
+        )
+        self.add(
+            "testcases",
+            "redef1",
+            generator,
+            step("testcases", "redef1", "a.nc", ranks=1),
+            self.same("a.nc", "expected.nc"),
+            *self.valid("a.nc"),
+        )
+        self.add(
+            "nc_test",
+            "tst_nofill",
+            step("nc_test", "tst_nofill", "a.nc", ranks=1),
+            *self.valid("a.nc.fill", "a.nc.nofill"),
+        )
         for directory in ("nc_test", "nf_test", "nf90_test") if self.fortran else ("nc_test",):
             for version in ("1", "2", "5"):
                 chosen = () if version == "1" else (f"-{version}",)
-                self.add(directory, f"{directory}-cdf{version}", step(directory, directory, *chosen, "-d", ".", ranks=1), *self.valid("test.nc"))
+                self.add(
+                    directory,
+                    f"{directory}-cdf{version}",
+                    step(directory, directory, *chosen, "-d", ".", ranks=1),
+                    *self.valid("test.nc"),
+                )
 
 
 def prepare(on: Implementation, cache: Path) -> Suite:
@@ -135,5 +212,10 @@ def prepare(on: Implementation, cache: Path) -> Suite:
     root.mkdir(parents=True, exist_ok=True)
     _build(on, source.tree, root)
     tests = _Tests(on, source.tree, root).collect()
-    missing = {f"{test.name}": f"{step.program} is not there" for test in tests for step in test.steps if not Path(step.program).exists()}
+    missing = {
+        f"{test.name}": f"{step.program} is not there"
+        for test in tests
+        for step in test.steps
+        if not Path(step.program).exists()
+    }
     return Suite(NAME, [test for test in tests if test.name not in missing], [source.as_dict()], missing)

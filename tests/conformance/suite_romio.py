@@ -2,16 +2,21 @@
 
 from pathlib import Path
 
-import build
 from implementations import Implementation
 from model import Missing, Step, Suite, Test
 from sources import debian_source
+
+import build
 
 NAME = "romio"
 
 # What their configure would put in: Fortran 77's ways to read arguments and to declare offsets, printf's for long long.
 SUBSTITUTIONS = {
-    "@F77MPIOINC@": "", "@FORTRAN_MPI_OFFSET@": "integer*8", "@F77IARGC@": "iargc()", "@F77GETARG@": "call getarg(i, str)", "@LL@": "lld",
+    "@F77MPIOINC@": "",
+    "@FORTRAN_MPI_OFFSET@": "integer*8",
+    "@F77IARGC@": "iargc()",
+    "@F77GETARG@": "call getarg(i, str)",
+    "@LL@": "lld",
 }
 
 FILE = "testfile"
@@ -96,8 +101,14 @@ def prepare(on: Implementation, cache: Path) -> Suite:
         if name in SKIPPED:
             skips[name] = SKIPPED[name]
             continue
-        markers = ["-include", str(Path(__file__).with_name("removed_markers.h"))] if on.family == "openmpi" and name in USE_REMOVED_MARKERS else []
-        compiler = [on.cc, "-O1", "-w", *markers] if path.suffix == ".c" else [on.fc, "-O1", "-w", "-fallow-argument-mismatch"]
+        markers = (
+            ["-include", str(Path(__file__).with_name("removed_markers.h"))]
+            if on.family == "openmpi" and name in USE_REMOVED_MARKERS
+            else []
+        )
+        compiler = (
+            [on.cc, "-O1", "-w", *markers] if path.suffix == ".c" else [on.fc, "-O1", "-w", "-fallow-argument-mismatch"]
+        )
         programs.append(build.Program(name, (*compiler, str(path), "-lm", "-o", str(output)), output))
     missing = build.compile_all(programs, root, root / "build.log", on.base_environment())
     made = []
@@ -106,5 +117,16 @@ def prepare(on: Implementation, cache: Path) -> Suite:
             continue
         step = Step(str(root / "programs" / name), arguments, ranks, rule)
         copies = (str(directory / "test_hintfile"),) if name == "syshints" else ()
-        made.append(Test(NAME, name, (step,), LONG_SECONDS.get(name, 120.0), MEMORY_GIB.get(name, 0.0), DISK_GIB.get(name, 0.0), copies, skips.get(name, "")))
+        made.append(
+            Test(
+                NAME,
+                name,
+                (step,),
+                LONG_SECONDS.get(name, 120.0),
+                MEMORY_GIB.get(name, 0.0),
+                DISK_GIB.get(name, 0.0),
+                copies,
+                skips.get(name, ""),
+            )
+        )
     return Suite(NAME, made, [source.as_dict()], missing)

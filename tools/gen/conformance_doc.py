@@ -20,7 +20,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = "mpi"
-SUITE_TITLES = {OWN: "ours", "mpich": "MPICH's", "romio": "ROMIO's", "mpi4py": "mpi4py's", "hdf5": "HDF5's", "pnetcdf": "PnetCDF's"}
+SUITE_TITLES = {
+    OWN: "ours",
+    "mpich": "MPICH's",
+    "romio": "ROMIO's",
+    "mpi4py": "mpi4py's",
+    "hdf5": "HDF5's",
+    "pnetcdf": "PnetCDF's",
+}
 OWN_OUTCOMES = {"ok": "pass", "failed": "fail", "timeout": "timeout", "skipped": "skip"}
 
 
@@ -59,10 +66,20 @@ def rows_of_results(results: dict) -> list[Row]:
     for test in results["tests"]:
         native = test["native"]
         ours = test.get("preload", {"outcome": "not run"})
-        made.append(Row(
-            test["suite"], test["test"], test["mpi"], test["ranks"], ours["outcome"], native["outcome"], native.get("reason", ""), ours.get("reason", ""),
-            test.get("verdict", ""), frozenset(test.get("calls", ())),
-        ))
+        made.append(
+            Row(
+                test["suite"],
+                test["test"],
+                test["mpi"],
+                test["ranks"],
+                ours["outcome"],
+                native["outcome"],
+                native.get("reason", ""),
+                ours.get("reason", ""),
+                test.get("verdict", ""),
+                frozenset(test.get("calls", ())),
+            )
+        )
     return made
 
 
@@ -73,7 +90,16 @@ def rows_of_own(lines: list[str], calls: dict[str, frozenset[str]]) -> list[Row]
             continue
         row = json.loads(line)
         name = row["program"] + (f".{row['test']}" if row.get("test") else "")
-        made.append(Row(OWN, name, row["mpi"], row["ranks"], OWN_OUTCOMES[row["verdict"]], calls=calls.get(row["program"], frozenset())))
+        made.append(
+            Row(
+                OWN,
+                name,
+                row["mpi"],
+                row["ranks"],
+                OWN_OUTCOMES[row["verdict"]],
+                calls=calls.get(row["program"], frozenset()),
+            )
+        )
     return made
 
 
@@ -84,7 +110,9 @@ def matches(pattern: str, row: Row) -> bool:
         return False
     if fnmatch.fnmatchcase(row.test, name):
         return True
-    return suite == OWN and (fnmatch.fnmatchcase(row.test, name + ".*") or ("." in name and row.test == name.split(".")[0]))
+    return suite == OWN and (
+        fnmatch.fnmatchcase(row.test, name + ".*") or ("." in name and row.test == name.split(".")[0])
+    )
 
 
 def own_tests(directory: Path) -> set[str]:
@@ -143,14 +171,24 @@ def summary(rows: list[Row], titles: dict[str, str]) -> list[str]:
     for row in rows:
         groups[row.suite, row.mpi].append(row)
     lines = []
-    for (suite, mpi), members in sorted(groups.items(), key=lambda item: (list(SUITE_TITLES).index(item[0][0]), item[0][1])):
+    for (suite, mpi), members in sorted(
+        groups.items(), key=lambda item: (list(SUITE_TITLES).index(item[0][0]), item[0][1])
+    ):
         run = [row for row in members if row.outcome not in ("skip", "not run")]
         native = [row for row in run if row.native]
-        lines.append([
-            SUITE_TITLES[suite], titles.get(mpi, mpi), str(len(run)), str(sum(row.native == "pass" for row in native)) if native else "",
-            str(sum(row.outcome == "pass" for row in run)), str(sum(row.verdict == "regression" for row in run)) if native else str(sum(row.outcome != "pass" for row in run)),
-            str(len(members) - len(run)),
-        ])
+        lines.append(
+            [
+                SUITE_TITLES[suite],
+                titles.get(mpi, mpi),
+                str(len(run)),
+                str(sum(row.native == "pass" for row in native)) if native else "",
+                str(sum(row.outcome == "pass" for row in run)),
+                str(sum(row.verdict == "regression" for row in run))
+                if native
+                else str(sum(row.outcome != "pass" for row in run)),
+                str(len(members) - len(run)),
+            ]
+        )
     return table(["suite", "MPI", "run", "pass natively", "pass with Penstock", "lost", "not run"], lines)
 
 
@@ -159,7 +197,14 @@ def entry_point_rows(points: list[tuple[str, str]], rows: list[Row], suites: lis
     for row in rows:
         for call in row.calls:
             by_call[call].append(row)
-    return [[f"`{name}`", section, *(tally([row for row in by_call[name.lower()] if row.suite == suite]) for suite in suites)] for name, section in points]
+    return [
+        [
+            f"`{name}`",
+            section,
+            *(tally([row for row in by_call[name.lower()] if row.suite == suite]) for suite in suites),
+        ]
+        for name, section in points
+    ]
 
 
 def clause_rows(clauses: list[dict], rows: list[Row], suites: list[str]) -> list[list[str]]:
@@ -169,7 +214,14 @@ def clause_rows(clauses: list[dict], rows: list[Row], suites: list[str]) -> list
             lines.append([clause["number"], f"*{clause['title']}*", "", *("" for _ in suites)])
             continue
         chosen = [row for row in rows if any(matches(pattern, row) for pattern in clause["tests"])]
-        lines.append([clause["number"], clause["title"], clause["requires"], *(tally([row for row in chosen if row.suite == suite]) for suite in suites)])
+        lines.append(
+            [
+                clause["number"],
+                clause["title"],
+                clause["requires"],
+                *(tally([row for row in chosen if row.suite == suite]) for suite in suites),
+            ]
+        )
     return lines
 
 
@@ -178,23 +230,33 @@ def listed(rows: list[Row], reason: str) -> list[list[str]]:
     together: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
         together[row.name, getattr(row, reason)].append(f"{row.mpi} ×{row.ranks}")
-    return [[f"`{name}`", ", ".join(where), " ".join(why.split())[:200]] for (name, why), where in sorted(together.items())]
+    return [
+        [f"`{name}`", ", ".join(where), " ".join(why.split())[:200]] for (name, why), where in sorted(together.items())
+    ]
 
 
 def document(functions: dict, clauses: list[dict], rows: list[Row], versions: dict[str, str]) -> str:
     suites = [suite for suite in SUITE_TITLES if any(row.suite == suite for row in rows)] or [OWN]
     titles = [SUITE_TITLES[suite] for suite in suites]
     out = [
-        "# Conformance", "",
-        "Generated by `tools/gen/conformance_doc.py` from `table/mpi_file.toml`, `table/clauses.toml` and the results of `make test-all`; do not edit.", "",
+        "# Conformance",
+        "",
+        "Generated by `tools/gen/conformance_doc.py` from `table/mpi_file.toml`, `table/clauses.toml` and the results of `make test-all`; do not edit.",
+        "",
         "A cell counts the runs of tests (one for each MPI and number of ranks) that touch the row and pass with Penstock preloaded; `11/12` says that one",
         "of twelve does not, `–` that there is none. Other people's suites are run by `tests/conformance/run.py`, natively and under Penstock, side by side;",
-        "*lost* are tests that pass natively and do not with Penstock.", "",
-        "## Suites", "", *summary(rows, versions),
-        "## Entry points", "",
-        "Tests that name the function, or whose program is linked with it. Every function stands for its `PMPI_` twin as well.", "",
+        "*lost* are tests that pass natively and do not with Penstock.",
+        "",
+        "## Suites",
+        "",
+        *summary(rows, versions),
+        "## Entry points",
+        "",
+        "Tests that name the function, or whose program is linked with it. Every function stands for its `PMPI_` twin as well.",
+        "",
         *table(["function", "MPI 4.1", *titles], entry_point_rows(entry_points(functions), rows, suites)),
-        "## Clauses of MPI 4.1, chapter 14", "",
+        "## Clauses of MPI 4.1, chapter 14",
+        "",
         *table(["clause", "title", "what it asks", *titles], clause_rows(clauses, rows, suites)),
     ]
     sections = (
@@ -216,9 +278,18 @@ def program_calls(directory: Path | None) -> dict[str, frozenset[str]]:
     for path in sorted(directory.rglob("*")) if directory else []:
         if not path.is_file() or path.suffix or not path.stat().st_mode & 0o100:
             continue
-        done = subprocess.run(["nm", "-D", "--undefined-only", str(path)], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            ["nm", "-D", "--undefined-only", str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         for line in done.stdout.splitlines():
-            found = re.match(r"p?(mpi_(?:file_\w+?|register_datarep\w*?))(?:_f08|_f08ts)?_{0,2}$", line.split()[-1].split("@")[0].lower())
+            found = re.match(
+                r"p?(mpi_(?:file_\w+?|register_datarep\w*?))(?:_f08|_f08ts)?_{0,2}$",
+                line.split()[-1].split("@")[0].lower(),
+            )
             if found:
                 calls[path.name].add(found.group(1))
     return {name: frozenset(found) for name, found in calls.items()}
@@ -237,7 +308,11 @@ def main(arguments: list[str]) -> int:
     loaded = [json.loads(path.read_text()) for path in options.results]
     for results in loaded:
         rows += rows_of_results(results)
-        versions |= {about["mpi"]: f"{about['mpi']} {about['version']}" for about in results["implementations"] if "version" in about}
+        versions |= {
+            about["mpi"]: f"{about['mpi']} {about['version']}"
+            for about in results["implementations"]
+            if "version" in about
+        }
     calls = program_calls(options.programs)
     for path in options.own:
         rows += rows_of_own(path.read_text().splitlines(), calls)

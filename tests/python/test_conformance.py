@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 
 import calls
 import run
@@ -18,7 +18,21 @@ import suite_mpich
 from execute import MARK, RULES, Ended, classify, read_cases, run_program, run_test
 from implementations import Implementation
 from model import (
-    CRASH, FAIL, FAILS_NATIVELY_TOO, IMPROVEMENT, PASS, PASSES, REGRESSION, SKIP, SKIPPED, TIMEOUT, Result, Step, Test, lost_cases, verdict,
+    CRASH,
+    FAIL,
+    FAILS_NATIVELY_TOO,
+    IMPROVEMENT,
+    PASS,
+    PASSES,
+    REGRESSION,
+    SKIP,
+    SKIPPED,
+    TIMEOUT,
+    Result,
+    Step,
+    Test,
+    lost_cases,
+    verdict,
 )
 
 
@@ -52,7 +66,14 @@ def ended(stdout: str = "", stderr: str = "", code: int = 0, timed_out: bool = F
         ("exit", ended(code=-11), CRASH),
         ("exit", ended(stderr="rank 1 exited on signal 11 (Segmentation fault)", code=1), CRASH),
         ("no errors", ended(" No Errors\n", timed_out=True), TIMEOUT),
-        ("no errors", ended(" No Errors\n", "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded (wrong ELF class): ignored."), FAIL),
+        (
+            "no errors",
+            ended(
+                " No Errors\n",
+                "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded (wrong ELF class): ignored.",
+            ),
+            FAIL,
+        ),
     ],
 )
 def test_rules(rule: str, what: Ended, outcome: str) -> None:
@@ -94,10 +115,20 @@ def rows(*outcomes: tuple[str, str]) -> list[dict]:
     made = []
     for number, (native, ours) in enumerate(outcomes):
         results = Result(native, "n"), Result(ours, "o")
-        made.append({
-            "mpi": "mpich", "suite": "s", "test": str(number), "ranks": 1, "identity": f"s:{number}@1", "native": results[0].as_dict(), "preload": results[1].as_dict(),
-            "verdict": verdict(*results), "lost_cases": [], "gained_cases": [],
-        })
+        made.append(
+            {
+                "mpi": "mpich",
+                "suite": "s",
+                "test": str(number),
+                "ranks": 1,
+                "identity": f"s:{number}@1",
+                "native": results[0].as_dict(),
+                "preload": results[1].as_dict(),
+                "verdict": verdict(*results),
+                "lost_cases": [],
+                "gained_cases": [],
+            }
+        )
     return made
 
 
@@ -111,7 +142,9 @@ def rows(*outcomes: tuple[str, str]) -> list[dict]:
         ([], [], True, "0 passed, 0 failed, 0 skipped", 1),
     ],
 )
-def test_the_last_line_and_the_exit_code(given: list[dict], problems: list[str], allowed: bool, last: str, code: int) -> None:
+def test_the_last_line_and_the_exit_code(
+    given: list[dict], problems: list[str], allowed: bool, last: str, code: int
+) -> None:
     text, got = run.report(given, problems, True, allowed)
     assert text.splitlines()[-1] == last
     assert got == code
@@ -137,7 +170,11 @@ def test_a_hanging_test_is_ended_with_its_children(tmp_path: Path) -> None:
     result = run_test(test, direct(), {}, tmp_path / "scratch", tmp_path / "log", 1.0)
     assert result.outcome == TIMEOUT
     assert time.monotonic() - began < 30
-    left = [path for path in Path("/proc").glob("[0-9]*") if MARK.encode() in _read(path / "environ") and b"sleep(60)" in _read(path / "cmdline")]
+    left = [
+        path
+        for path in Path("/proc").glob("[0-9]*")
+        if MARK.encode() in _read(path / "environ") and b"sleep(60)" in _read(path / "cmdline")
+    ]
     assert left == []
 
 
@@ -155,7 +192,11 @@ def test_the_preload_reaches_the_ranks_and_not_the_launcher() -> None:
 
 
 def test_steps_stop_at_the_first_that_does_not_pass(tmp_path: Path) -> None:
-    steps = (Step("sh", ("-c", "echo 1 > a")), Step("sh", ("-c", "test -f a && exit 3")), Step("sh", ("-c", "echo never; touch never")))
+    steps = (
+        Step("sh", ("-c", "echo 1 > a")),
+        Step("sh", ("-c", "test -f a && exit 3")),
+        Step("sh", ("-c", "echo never; touch never")),
+    )
     result = run_test(Test("s", "steps", steps), direct(), {}, tmp_path / "scratch", tmp_path / "log", 1.0)
     assert (result.outcome, result.reason) == (FAIL, "step 2, sh: exit code 3")
     assert "never" not in (tmp_path / "log").read_text().split("exit code 3")[1]
@@ -168,7 +209,9 @@ def test_each_run_has_a_fresh_directory(tmp_path: Path) -> None:
 
 
 def test_too_little_memory_skips_with_the_figures(tmp_path: Path) -> None:
-    result = run_test(Test("s", "big", (Step("true"),), memory_gib=1e6), direct(), {}, tmp_path / "scratch", tmp_path / "log", 1.0)
+    result = run_test(
+        Test("s", "big", (Step("true"),), memory_gib=1e6), direct(), {}, tmp_path / "scratch", tmp_path / "log", 1.0
+    )
     assert result.outcome == SKIP
     assert "1e+06 GiB of memory" in result.reason
 
@@ -180,7 +223,10 @@ def test_a_program_that_is_not_there_fails(tmp_path: Path) -> None:
 
 def test_cases_take_the_worst_of_all_ranks_and_unfinished_ones_failed(tmp_path: Path) -> None:
     def write(rank: int, *lines: tuple[str, str]) -> None:
-        (tmp_path / f"cases.{rank}.jsonl").write_text("".join(json.dumps({"case": case, "outcome": outcome}) + "\n" for case, outcome in lines) + '{"case": "cut of')
+        (tmp_path / f"cases.{rank}.jsonl").write_text(
+            "".join(json.dumps({"case": case, "outcome": outcome}) + "\n" for case, outcome in lines)
+            + '{"case": "cut of'
+        )
 
     write(0, ("a", "begun"), ("a", PASS), ("b", "begun"), ("b", PASS), ("c", "begun"))
     write(1, ("a", "begun"), ("a", PASS), ("b", "begun"), ("b", FAIL))
@@ -189,10 +235,11 @@ def test_cases_take_the_worst_of_all_ranks_and_unfinished_ones_failed(tmp_path: 
 
 def test_kept_results_survive_and_know_their_test(tmp_path: Path) -> None:
     test = Test("s", "t", (Step("p", ("x",)),))
-    run.KeptResults(tmp_path / "kept.json").put(test, Result(PASS, seconds=1.5))
+    run.KeptResults(tmp_path / "kept.json").put(test, tmp_path, Result(PASS, seconds=1.5))
     again = run.KeptResults(tmp_path / "kept.json")
-    assert again.get(test) == Result(PASS, seconds=1.5)
-    assert again.get(Test("s", "t", (Step("p", ("y",)),))) is None
+    assert again.get(test, tmp_path) == Result(PASS, seconds=1.5)
+    assert again.get(Test("s", "t", (Step("p", ("y",)),)), tmp_path) is None
+    assert again.get(test, Path("/proc")) is None  # another file system
 
 
 def test_apt_entries_of_the_distribution_only() -> None:
@@ -201,19 +248,27 @@ def test_apt_entries_of_the_distribution_only() -> None:
     made = sources.with_source_entries(f"# comment\n{ours}\n{other}", True, "bookworm")
     assert "Types: deb-src" in made and "elsewhere" not in made and "Types: deb\n" not in made
     line = "deb [signed-by=/k] http://mirror bookworm-security main\ndeb http://elsewhere cloud-bookworm main\n# deb http://mirror bookworm main\n"
-    assert sources.with_source_entries(line, False, "bookworm") == "deb-src [signed-by=/k] http://mirror bookworm-security main\n"
+    assert (
+        sources.with_source_entries(line, False, "bookworm")
+        == "deb-src [signed-by=/k] http://mirror bookworm-security main\n"
+    )
     assert sources.with_source_entries(other, True, "bookworm") == ""
 
 
 def test_testlist_lines() -> None:
     text = "# comment\nrdwrord 4\nbigtype 1 mem=6.5\nsimple 1 arg=a.file arg=-v env=X=1\n\nbroken\n"
     assert suite_mpich.parse_testlist(text) == [
-        ("rdwrord", 4, {}), ("bigtype", 1, {"mem": ["6.5"]}), ("simple", 1, {"arg": ["a.file", "-v"], "env": ["X=1"]}),
+        ("rdwrord", 4, {}),
+        ("bigtype", 1, {"mem": ["6.5"]}),
+        ("simple", 1, {"arg": ["a.file", "-v"], "env": ["X=1"]}),
     ]
 
 
 def test_names_found_in_sources() -> None:
-    assert suite_hdf5.listed_tests('AddTest("a", f, NULL);\nif (x) AddTest("b", g); else AddTest( "b", NULL);') == ["a", "b"]
+    assert suite_hdf5.listed_tests('AddTest("a", f, NULL);\nif (x) AddTest("b", g); else AddTest( "b", NULL);') == [
+        "a",
+        "b",
+    ]
     text = "class BaseTestX:\n    def testA(self):\n        fh.Read_all(1)\n\nclass TestX(BaseTestX, unittest.TestCase):\n    def testB(self):\n        comm.Get_size(); self.FILE.Get_size()\n"
     assert suite_mpi4py.test_classes(text, r"Test\w+") == ["TestX"]
     assert calls.of_python_class(text, "TestX") == ("mpi_file_get_size", "mpi_file_read_all")
@@ -223,9 +278,14 @@ def test_names_found_in_sources() -> None:
 @pytest.mark.parametrize(
     ("symbol", "expected"),
     [
-        ("MPI_File_open", "mpi_file_open"), ("PMPI_File_read_at_all_begin", "mpi_file_read_at_all_begin"), ("mpi_file_open_", "mpi_file_open"),
-        ("mpi_file_write_all_f08ts_", "mpi_file_write_all"), ("mpi_file_open_f08_", "mpi_file_open"), ("MPI_Register_datarep_c", "mpi_register_datarep_c"),
-        ("MPI_Send", ""), ("MPI_File_read_c", "mpi_file_read_c"),
+        ("MPI_File_open", "mpi_file_open"),
+        ("PMPI_File_read_at_all_begin", "mpi_file_read_at_all_begin"),
+        ("mpi_file_open_", "mpi_file_open"),
+        ("mpi_file_write_all_f08ts_", "mpi_file_write_all"),
+        ("mpi_file_open_f08_", "mpi_file_open"),
+        ("MPI_Register_datarep_c", "mpi_register_datarep_c"),
+        ("MPI_Send", ""),
+        ("MPI_File_read_c", "mpi_file_read_c"),
     ],
 )
 def test_symbols_become_names(symbol: str, expected: str) -> None:
@@ -233,7 +293,11 @@ def test_symbols_become_names(symbol: str, expected: str) -> None:
 
 
 def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, word in (([], "--preload"), (["--preload", "/nonexistent"], "no such file"), (["--native-only", "--forced", "sieved"], "--forced")):
+    for arguments, word in (
+        ([], "--preload"),
+        (["--preload", "/nonexistent"], "no such file"),
+        (["--native-only", "--forced", "sieved"], "--forced"),
+    ):
         with pytest.raises(SystemExit) as stopped:
             run.parse(arguments)
         assert stopped.value.code == 2

@@ -1,0 +1,107 @@
+"""docs/conformance.md: rows for every entry point and clause, counts that tell the truth, and clauses that name real tests only."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "gen"))
+
+import conformance_doc as doc
+
+ROOT = Path(__file__).parents[2]
+
+FUNCTIONS = {
+    "function": [
+        {"name": "MPI_File_open", "section": "14.2.1"},
+        {"name": "MPI_File_read", "section": "14.4.3", "large": True},
+    ]
+}
+CLAUSES = [
+    {"number": "14.2", "title": "File Manipulation", "requires": "", "tests": []},
+    {"number": "14.2.1", "title": "Opening a File", "requires": "Opens.", "tests": ["romio:s*", "mpi:modes.fails"]},
+]
+
+
+def row(
+    test: str, outcome: str, *calls: str, suite: str = "romio", native: str = "pass", verdict: str = "passes"
+) -> doc.Row:
+    return doc.Row(suite, test, "mpich", 4, outcome, native, "why", "because", verdict, frozenset(calls))
+
+
+ROWS = [
+    row("simple", "pass", "mpi_file_open", "mpi_file_read"),
+    row("status", "fail", "mpi_file_open", verdict="regression"),
+    row("error", "pass", native="fail", verdict="improvement"),
+    row("modes", "pass", "mpi_file_open", suite="mpi", native="", verdict=""),
+    row("skipped", "skip", "mpi_file_read", native="skip", verdict="skipped"),
+]
+
+
+def test_each_entry_point_has_a_row_and_counts_what_names_it() -> None:
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"})
+    assert "| `MPI_File_open` | 14.2.1 | 1 | **1/2** |" in text
+    assert "| `MPI_File_read` | 14.4.3 | – | 1 |" in text
+    assert "| `MPI_File_read_c` | 14.4.3 | – | – |" in text
+
+
+def test_each_clause_has_a_row() -> None:
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {})
+    assert "| 14.2.1 | Opening a File | Opens. | 1 | **1/2** |" in text
+    assert "| 14.2 | *File Manipulation* |" in text
+
+
+def test_failures_and_improvements_are_listed_with_reasons() -> None:
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {})
+    gained = text.split("## Fail natively, pass with Penstock")[1].split("##")[0]
+    lost = text.split("## Pass natively, do not with Penstock")[1].split("##")[0]
+    assert "| `romio:error` | mpich ×4 | why |" in gained
+    assert "| `romio:status` | mpich ×4 | because |" in lost
+
+
+def test_suites_are_summed_up() -> None:
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"})
+    assert "| ROMIO's | mpich 4.0 | 3 | 2 | 2 | 1 | 1 |" in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "test", "expected"),
+    [
+        ("mpi:modes", "modes", True),
+        ("mpi:modes", "modes.fails", True),
+        ("mpi:modes.fails", "modes", True),
+        ("mpi:modes.f*", "modes.fails", True),
+        ("mpi:modes.other", "modes.fails", False),
+        ("mpi:mode", "modes", False),
+        ("romio:modes", "modes", False),
+    ],
+)
+def test_a_program_stands_for_its_tests(pattern: str, test: str, expected: bool) -> None:
+    assert doc.matches(pattern, row(test, "pass", suite="mpi")) is expected
+
+
+def test_names_of_tests_that_are_not_there_are_found() -> None:
+    names = {"romio": {"simple", "status"}}
+    assert doc.dead_references(CLAUSES, names, {"modes", "modes.fails"}) == []
+    assert len(doc.dead_references(CLAUSES, names, {"modes"})) == 1
+    assert len(doc.dead_references(CLAUSES, {"romio": {"other"}}, set())) == 1
+    assert doc.dead_references([{"number": "1", "tests": ["unheard:x"]}], {}, set()) != []
+
+
+def test_our_own_results_are_read() -> None:
+    lines = [json.dumps({"program": "views", "test": "", "mpi": "mpich", "ranks": 3, "verdict": "ok"}), "noise"]
+    rows = doc.rows_of_own(lines, {"views": frozenset({"mpi_file_set_view"})})
+    assert [(r.name, r.outcome, set(r.calls)) for r in rows] == [("mpi:views", "pass", {"mpi_file_set_view"})]
+
+
+def test_the_tables_of_this_checkout_fit_together() -> None:
+    functions = tomllib.loads((ROOT / "table" / "mpi_file.toml").read_text())
+    clauses = tomllib.loads((ROOT / "table" / "clauses.toml").read_text())["clause"]
+    numbers = [clause["number"] for clause in clauses]
+    assert len(numbers) == len(set(numbers))
+    assert {number.split(".")[1] for number in numbers} == {str(n) for n in range(1, 10)}
+    assert [clause["number"] for clause in clauses if clause["requires"] and not clause["tests"]] == []
+    assert len(doc.entry_points(functions)) == 94
+    assert doc.dead_references(clauses, {}, doc.own_tests(ROOT / "tests" / "mpi")) == []

@@ -1,8 +1,11 @@
 # The test of src/comm/mpi, once per MPI that is installed: it links the room directly, with no preloading.
 
 # penstock_comm_mpi_tests(FLAVOUR COMPILER LAUNCHER ENVIRONMENT [LAUNCHER OPTIONS...])
-# Does nothing where COMPILER or LAUNCHER is not there.  ENVIRONMENT: NAME=value;NAME=value.
+# Does nothing where COMPILER or LAUNCHER is not there, or no flavour is wanted.  ENVIRONMENT: NAME=value;NAME=value.
 function(penstock_comm_mpi_tests flavour compiler launcher environment)
+  if(NOT PENSTOCK_FLAVOURS STREQUAL "auto" AND NOT flavour IN_LIST PENSTOCK_FLAVOURS)
+    return()
+  endif()
   find_program(PENSTOCK_${compiler} ${compiler})
   find_program(PENSTOCK_${launcher} ${launcher})
   if(NOT PENSTOCK_${compiler} OR NOT PENSTOCK_${launcher})

@@ -71,7 +71,7 @@ void check_collectives(Comm& comm) {
   const int rank = comm.topology().rank;
   const int size = comm.topology().size;
   CHECK(comm.barrier().ok());
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'000}})
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{256}, std::size_t{257}, std::size_t{300'000}})
     for (int root = 0; root < size; ++root) {
       std::vector<unsigned char> message(bytes, static_cast<unsigned char>(rank == root ? root + 1 : 0));
       CHECK(comm.broadcast(message.data(), bytes, root).ok());
@@ -90,6 +90,17 @@ void check_collectives(Comm& comm) {
       CHECK(comm.all_gather(mine.data(), bytes, all.data()).ok());
       CHECK(all_there());
     }
+  // One straight after the other, with a rank that is late now and then.
+  for (int round = 0; round < 200; ++round) {
+    if (round % 50 == rank) std::this_thread::yield();
+    std::vector<int> all(static_cast<std::size_t>(size), -1);
+    const int mine = round * 100 + rank;
+    CHECK(comm.all_gather(&mine, sizeof mine, all.data()).ok());
+    for (int other = 0; other < size; ++other) CHECK(all[static_cast<std::size_t>(other)] == round * 100 + other);
+    int word = rank == round % size ? -round : 1;
+    CHECK(comm.broadcast(&word, sizeof word, round % size).ok());
+    CHECK(word == -round);
+  }
   Offset before = -1;
   Offset total = -1;
   const Offset large = Offset{1} << 40;
@@ -285,20 +296,32 @@ double microseconds_per(int rounds, Call call) {
 }
 
 void print_latency(Comm& comm) {
-  constexpr int kRounds = 2000;
+  const int rounds = 1000;
+  const int mpi_rounds = world_size > 2 ? 10 : 1000;  // where ranks share cores, a call of MPI takes many milliseconds
   double agree[5];
   double barrier[5];
+  double sum[5];
+  double allgather[5];
+  Offset before = 0;
+  Offset total = 0;
+  std::vector<Offset> all(static_cast<std::size_t>(world_size));
   for (int repeat = 0; repeat < 5; ++repeat) {
-    agree[repeat] = microseconds_per(kRounds, [&] { (void)comm.agree({}); });
-    barrier[repeat] = microseconds_per(kRounds, [] { PMPI_Barrier(MPI_COMM_WORLD); });
+    agree[repeat] = microseconds_per(rounds, [&] { (void)comm.agree({}); });
+    barrier[repeat] = microseconds_per(mpi_rounds, [] { PMPI_Barrier(MPI_COMM_WORLD); });
+    sum[repeat] = microseconds_per(rounds, [&] { (void)comm.exclusive_sum(1, before, total); });
+    allgather[repeat] = microseconds_per(
+        mpi_rounds, [&] { PMPI_Allgather(&before, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, MPI_COMM_WORLD); });
   }
-  const double make_us = microseconds_per(50, [] { make(MPI_COMM_WORLD); });
-  std::sort(agree, agree + 5);
-  std::sort(barrier, barrier + 5);
-  if (world_rank == 0)
-    std::printf("%d ranks, %d nodes: agree %.2f us (%.2f to %.2f), PMPI_Barrier %.2f us (%.2f to %.2f), make and free %.0f us\n",
-                world_size, comm.topology().node_count, agree[2], agree[0], agree[4], barrier[2], barrier[0], barrier[4],
-                make_us);
+  const double make_us = microseconds_per(mpi_rounds / 10 + 5, [] { make(MPI_COMM_WORLD); });
+  const auto print = [](const char* what, double(&times)[5]) {
+    std::sort(times, times + 5);
+    if (world_rank == 0) std::printf("  %-15s %8.2f us (%.2f to %.2f)\n", what, times[2], times[0], times[4]);
+  };
+  if (world_rank == 0) std::printf("%d ranks, %d nodes; make and free %.0f us\n", world_size, comm.topology().node_count, make_us);
+  print("agree", agree);
+  print("PMPI_Barrier", barrier);
+  print("exclusive_sum", sum);
+  print("PMPI_Allgather", allgather);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/node_state.h"
+#include "comm/sums.h"
 
 namespace penstock::comm {
 namespace {
@@ -89,13 +90,7 @@ class LocalComm final : public Comm {
   Status exclusive_sum(Offset mine, Offset& before, Offset& total) override {
     std::vector<Offset> all(group_->seats.size());
     PENSTOCK_TRY(all_gather(&mine, sizeof mine, all.data()));
-    before = total = 0;
-    for (int rank = 0; rank < topology_.size; ++rank) {
-      if (rank == topology_.rank) before = total;
-      if (!checked_add(total, all[index(rank)], total))
-        return Status::failure(Code::kArgument, "the sum over all ranks does not fit in 64 bits");
-    }
-    return {};
+    return exclusive_sum_of(all, topology_.rank, before, total);
   }
 
   Verdict agree(const Verdict& mine) override {

@@ -13,6 +13,7 @@
 #include "comm/mpi/window.h"
 #include "comm/node_segment.h"
 #include "comm/node_state.h"
+#include "comm/sums.h"
 
 namespace penstock::comm {
 namespace {
@@ -20,6 +21,10 @@ namespace {
 constexpr int kTreeTag = 1;
 constexpr int kAgreeTag = 2;
 constexpr int kNeverSentTag = 3;
+
+// Behind the NodeState in a segment: two boards, used in turn, each with a slot per rank.  Messages that fit go by the board: between cores
+// that ranks have to share, a collective call of MPI costs milliseconds.
+constexpr std::size_t kSlotBytes = 256;
 
 /// `size_bytes` bytes as a count of a datatype, whatever the size: MPI 3 counts with int.
 class Bytes {
@@ -84,10 +89,14 @@ class MpiComm final : public Comm {
  private:
   Status make_alone();
   Status share_memory();
+  [[nodiscard]] std::size_t segment_bytes() const;
   Status broadcast_in_node(void* bytes, int size_bytes);
   Status all_in_node(bool mine, bool& all);
   Status find_leaders();
   Status exchange(std::uint64_t& key);
+  char* next_board();
+  [[nodiscard]] bool by_board(std::size_t size_bytes) const { return one_domain() && size_bytes <= kSlotBytes; }
+  void gather_by_board(const void* mine, std::size_t size_bytes, char* all);
   [[nodiscard]] Waiting waiting();
   [[nodiscard]] bool may_call_mpi() const;
   static bool let_mpi_progress(void* context);
@@ -105,6 +114,7 @@ class MpiComm final : public Comm {
   NodeSegment segment_;            ///< where state_ is, or
   std::unique_ptr<NodeState> own_state_;
   NodeState* state_ = nullptr;
+  std::uint32_t boards_used_ = 0;
   std::uint64_t told_ = 0;         ///< message buffers of exchange(): members, so that they outlive a message that failed
   std::uint64_t heard_ = 0;
   Window window_;                  ///< made where there are several domains
@@ -161,6 +171,10 @@ Status MpiComm::make_alone() {
   return {};
 }
 
+std::size_t MpiComm::segment_bytes() const {
+  return sizeof(NodeState) + 2 * kSlotBytes * static_cast<std::size_t>(topology_->ranks_in_node);
+}
+
 // The first rank of the node makes the segment, the others map it, all hear whether all have it.
 Status MpiComm::share_memory() {
   struct Announcement {
@@ -172,13 +186,13 @@ Status MpiComm::share_memory() {
     Announcement announcement{};
     Result<NodeSegment> segment = Status::failure(Code::kOther, "not announced");
     if (topology_->rank_in_node == 0) {
-      segment = NodeSegment::create(sizeof(NodeState), announcement.name);
+      segment = NodeSegment::create(segment_bytes(), announcement.name);
       announcement.made = segment.ok();
       if (segment.ok()) new (segment.value().memory()) NodeState;
     }
     PENSTOCK_TRY(broadcast_in_node(&announcement, sizeof announcement));
     if (topology_->rank_in_node != 0 && announcement.made)
-      segment = NodeSegment::open(sizeof(NodeState), announcement.name);
+      segment = NodeSegment::open(segment_bytes(), announcement.name);
     if (segment.ok()) {
       segment_ = std::move(segment).value();
       state_ = std::launder(static_cast<NodeState*>(segment_.memory()));
@@ -263,8 +277,31 @@ Status MpiComm::barrier() {
                          "an access to the shared words failed on rank " + std::to_string(verdict.rank));
 }
 
+// The board that nobody reads any more: who enters the agreement over one board has read the one before.
+char* MpiComm::next_board() {
+  const std::size_t board_bytes = kSlotBytes * static_cast<std::size_t>(topology_->size);
+  return reinterpret_cast<char*>(state_) + sizeof(NodeState) + board_bytes * (boards_used_++ % 2);
+}
+
+// Requires: by_board(size_bytes).  `all` may be null where nobody wants it.
+void MpiComm::gather_by_board(const void* mine, std::size_t size_bytes, char* all) {
+  char* const board = next_board();
+  std::memcpy(board + kSlotBytes * static_cast<std::size_t>(topology_->rank), mine, size_bytes);
+  agree({});
+  if (all == nullptr) return;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(topology_->size); ++rank)
+    std::memcpy(all + rank * size_bytes, board + rank * kSlotBytes, size_bytes);
+}
+
 Status MpiComm::broadcast(void* bytes, std::size_t size_bytes, int root) {
   if (alone() || size_bytes == 0) return {};
+  if (one_domain() && size_bytes <= kSlotBytes * static_cast<std::size_t>(topology_->size)) {
+    char* const board = next_board();
+    if (topology_->rank == root) std::memcpy(board, bytes, size_bytes);
+    agree({});
+    if (topology_->rank != root) std::memcpy(bytes, board, size_bytes);
+    return {};
+  }
   Bytes message(size_bytes);
   PENSTOCK_TRY(message.prepare());
   return status_of(PMPI_Bcast(bytes, message.count(), message.type(), root, comm_), "PMPI_Bcast");
@@ -274,6 +311,10 @@ Status MpiComm::all_gather(const void* mine, std::size_t size_bytes, void* all) 
   if (size_bytes == 0) return {};
   if (alone()) {
     std::memcpy(all, mine, size_bytes);
+    return {};
+  }
+  if (by_board(size_bytes)) {
+    gather_by_board(mine, size_bytes, static_cast<char*>(all));
     return {};
   }
   Bytes message(size_bytes);
@@ -289,6 +330,10 @@ Status MpiComm::gather(const void* mine, std::size_t size_bytes, void* all, int 
     std::memcpy(all, mine, size_bytes);
     return {};
   }
+  if (by_board(size_bytes)) {
+    gather_by_board(mine, size_bytes, topology_->rank == root ? static_cast<char*>(all) : nullptr);
+    return {};
+  }
   Bytes message(size_bytes);
   PENSTOCK_TRY(message.prepare());
   return status_of(
@@ -300,6 +345,11 @@ Status MpiComm::exclusive_sum(Offset mine, Offset& before, Offset& total) {
   before = 0;
   total = mine;
   if (alone()) return {};
+  if (one_domain()) {
+    std::vector<Offset> all(static_cast<std::size_t>(topology_->size));
+    gather_by_board(&mine, sizeof mine, reinterpret_cast<char*>(all.data()));
+    return exclusive_sum_of(all, topology_->rank, before, total);
+  }
   // Upper and lower half apart: these sums cannot overflow, and whether the whole does is seen afterwards.
   constexpr Offset kHalf = Offset{1} << 32;
   const Offset low = mine & (kHalf - 1);

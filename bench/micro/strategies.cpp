@@ -1,9 +1,9 @@
-// How fast each strategy moves interleaved pieces: two processes, the pieces of one between those of the other, against the same
-// copies made by hand into the mapped file.  What plan/choose.cpp decides by was measured with this.
+// How fast each strategy moves interleaved pieces: two processes, the pieces of one between those of the other, against
+// the same copies made by hand into the mapped file.  What plan/choose.cpp decides by was measured with this.
 //
 //   micro_strategies [google-benchmark options]      files go to PENSTOCK_BENCH_DIRS (default "/dev/shm:/tmp")
-// Name of a benchmark: directory/operation/strategy/piece bytes/gap factor.  Time: the slower process, from a common start; on a busy
-// machine compare cpu_*, the processor time of the slower process.
+// Name of a benchmark: directory/operation/strategy/piece bytes/gap factor.  Time: the slower process, from a common
+// start; on a busy machine compare cpu_*, the processor time of the slower process.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -56,7 +56,8 @@ bool by_hand(const Case& c, const std::string& path, int rank, std::byte* buffer
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   const Offset end = (c.count() - 1) * c.stride() + (rank + 1) * c.piece_bytes;
   if (c.write && fallocate(file, 0, end - 1, 1) != 0) return false;
-  void* base = mmap(nullptr, static_cast<std::size_t>(end), PROT_READ | (c.write ? PROT_WRITE : 0), MAP_SHARED, file, 0);
+  void* base =
+      mmap(nullptr, static_cast<std::size_t>(end), PROT_READ | (c.write ? PROT_WRITE : 0), MAP_SHARED, file, 0);
   if (base == MAP_FAILED) return false;
   auto* mapped = static_cast<std::byte*>(base) + rank * c.piece_bytes;
   const auto length = static_cast<std::size_t>(c.piece_bytes);
@@ -80,8 +81,12 @@ bool by_strategy(const Case& c, const std::string& path, int rank, std::byte* bu
   const access::Tiling view = access::tile(*spaced, rank * c.piece_bytes);
   const access::Tiling memory = access::bytes_at(0);
   trace::OpTrace trace(nullptr);
-  const strategy::Access access{.store = **file, .file = view, .memory = memory, .bytes = c.count() * c.piece_bytes,
-                                .buffer = buffer, .trace = trace};
+  const strategy::Access access{.store = **file,
+                                .file = view,
+                                .memory = memory,
+                                .bytes = c.count() * c.piece_bytes,
+                                .buffer = buffer,
+                                .trace = trace};
   const auto run = c.write ? (c.strategy == "independent" ? strategy::write_independent
                               : c.strategy == "mapped"    ? strategy::write_mapped
                                                           : strategy::write_sieved)
@@ -111,7 +116,8 @@ void work(const Case& c, const std::string& path, int rank, Board& board) {
     while (board.round.load() < round && !board.stop) sched_yield();
     if (board.stop) _exit(0);
     const std::int64_t cpu_before_ns = cpu_ns();
-    const bool ok = c.strategy == "by_hand" ? by_hand(c, path, rank, buffer.data()) : by_strategy(c, path, rank, buffer.data());
+    const bool ok =
+        c.strategy == "by_hand" ? by_hand(c, path, rank, buffer.data()) : by_strategy(c, path, rank, buffer.data());
     raise(board.most_cpu_ns, cpu_ns() - cpu_before_ns);
     raise(board.slowest_ns, trace::now_ns() - board.started_ns.load());
     for (std::size_t i = 0; i < buffer.size() && !c.write; i += 997)
@@ -130,7 +136,8 @@ void fill(const Case& c, const std::string& path) {
   std::vector<std::byte> blocks;
   for (std::size_t i = 0; i < repeats; ++i) blocks.insert(blocks.end(), block.begin(), block.end());
   for (Offset at = 0; at < c.span(); at += static_cast<Offset>(blocks.size()))
-    if (pwrite(file, blocks.data(), std::min(blocks.size(), static_cast<std::size_t>(c.span() - at)), at) < 0) std::abort();
+    if (pwrite(file, blocks.data(), std::min(blocks.size(), static_cast<std::size_t>(c.span() - at)), at) < 0)
+      std::abort();
   close(file);
 }
 
@@ -178,8 +185,8 @@ void declare(const std::string& directory) {
         if (factor > 2 && piece * factor > (1 << 20)) continue;
         for (const char* strategy : {"by_hand", "independent", "mapped", "sieved"}) {
           const Case c{directory, write, strategy, piece, factor};
-          const std::string name = directory + (write ? "/write/" : "/read/") + strategy + "/" + std::to_string(piece) + "/" +
-                                   std::to_string(factor);
+          const std::string name = directory + (write ? "/write/" : "/read/") + strategy + "/" + std::to_string(piece) +
+                                   "/" + std::to_string(factor);
           benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { measure(state, c); })
               ->UseManualTime()
               ->Iterations(9)

@@ -1,24 +1,26 @@
 // Sieve lock: who may rewrite bytes that are not its own.  Knows stores; nothing of MPI, datatypes or ranks.
 //
-// A sieved write reads a window, changes its own pieces in it and writes the window back.  If somebody else writes into the window meanwhile,
-// the sieve puts his old bytes back.  So either nobody sieves, or everybody who writes takes byte-range locks.  Most files are never
-// sieved; their writers pay two lock calls per open file and nothing per write.
+// A sieved write reads a window, changes its own pieces in it and writes the window back.  If somebody else writes into
+// the window meanwhile, the sieve puts his old bytes back.  So either nobody sieves, or everybody who writes takes
+// byte-range locks.  Most files are never sieved; their writers pay two lock calls per open file and nothing per write.
 //
-// Two bytes at the very end of the offset range, where no file reaches, say who is there.  Both are only ever locked shared, so nobody
-// waits for them; what counts is whether somebody else holds one.
+// Two bytes at the very end of the offset range, where no file reaches, say who is there.  Both are only ever locked
+// shared, so nobody waits for them; what counts is whether somebody else holds one.
 //   plain byte:    held, from before its first write until its close, by every file that writes without range locks
 //   sieving byte:  held, from before its first sieved write until its close, by every file that may sieve
-//   becoming plain:      lock the plain byte, then look: if another holds the sieving byte, give the plain byte back and lock the range of
-//                        every write instead (kLockRanges)
-//   becoming a siever:   lock the sieving byte, then look: if another holds the plain byte, give the sieving byte back and do not sieve
+//   becoming plain:    lock the plain byte, then look: if another holds the sieving byte, give the plain byte back and
+//                      lock the range of every write instead (kLockRanges)
+//   becoming a siever: lock the sieving byte, then look: if another holds the plain byte, give the sieving byte back
 //
-// No plain writer P and siever S are ever there together.  Suppose P became plain and S became a siever, and P holds its byte and S holds its
-// own at some moment.  P locked at p1 and looked at p2 > p1; S locked at s1 and looked at s2 > s1; both kept their locks until that moment, which is later than
-// all four.  P saw the sieving byte free at p2, so S had not locked it: p2 < s1.  S saw the plain byte free at s2, so s2 < p1.
-// Then p1 < p2 < s1 < s2 < p1, which cannot be.  (Locking and looking are atomic: the kernel, or the store, orders them.)
-// A file in kLockRanges may be there with either: it excludes sievers by its range locks, and disturbs nobody since it does not sieve.  It
-// needs neither byte.
-// Neither side waits for the other's close, and since at most one range is locked at a time there is no deadlock.
+// No plain writer P and siever S are ever there together.  Suppose P is plain and S may sieve, both at some moment.  P
+// locked its byte at p1 and looked at p2 > p1; S locked at s1 and looked at s2 > s1; both have held their locks since.
+// P saw the sieving byte free at p2, so S locked it later: p2 < s1.  S saw the plain byte free at s2, so s2 < p1.
+// Then p1 < p2 < s1 < s2 < p1, which cannot be.  (Locking and looking are atomic: the kernel or the store orders them.)
+//
+// A file in kLockRanges may be there with either: it excludes sievers by its range locks, and disturbs nobody since it
+// does not sieve.  It needs neither byte.
+//
+// Neither side waits for the other's close.  A thread holds one range with data at a time: there is no deadlock.
 #pragma once
 
 #include <atomic>
@@ -38,31 +40,26 @@ enum class WriteRight {
 /// Bytes from this offset on serve as signs; no range with data in it may reach it.
 constexpr Offset kLockSigns = INT64_MAX - 2;
 
-/// The right of one open file.  Thread rule: all calls may be made concurrently, with the exception in acquire().
+/// The right of one open file, found out at its first write and then kept until its close: a right that changed later
+/// would have to wait for every write that goes on under the old one.  Thread rule: all calls may be made concurrently.
 class SieveLock {
  public:
-  /// The right to write to `file`; always the same file.  To be called before every write: cheap but for the first call and for calls whose
-  /// `want_sieving` differs from the one before, which must not be made while a write to this file is going on.
-  /// A file that may not sieve although it wanted to is not asked again until the wish changes.
-  /// Local.  Does not block on other writers.  Fails with what the store's locks fail with; then no right is held.
+  /// The right to write to `file`; always the same file.  To be called before every write; all but the first successful
+  /// call are cheap and ignore `want_sieving`.
+  /// Local.  Does not block on other writers.  Fails with what the store's locks fail with; then no right is held, and
+  /// the next call tries again.
   Result<WriteRight> acquire(store::File& file, bool want_sieving);
 
  private:
-  enum class State : int { kNone, kPlain, kPlainRefused, kLocking, kLockingRefused, kSieving };
-  static bool answers(State state, bool want_sieving);
-  static WriteRight right_of(State state);
-  Result<State> become_plain(store::File& file);
-  Result<State> become_siever(store::File& file);
-  Status hold(store::File& file, Offset sign, bool& held);
-  Status let_go(store::File& file, Offset sign, bool& held);
+  static Result<WriteRight> find_out(store::File& file, bool want_sieving);
 
-  std::atomic<State> state_ = State::kNone;
+  std::atomic<bool> known_ = false;
+  WriteRight right_ = WriteRight::kPlain;  ///< once known
   std::mutex mutex_;
-  bool holds_plain_ = false;
-  bool holds_sieving_ = false;
 };
 
-/// Keeps sievers out of a range for the length of a write that is not sieved.  Writers share the range: two of them never wait for each other.
+/// Keeps sievers out of a range for the length of a write that is not sieved.  Writers share the range: two of them
+/// never wait for each other.
 class WriteGuard {
  public:
   /// Blocks while a siever rewrites an overlapping window.  Nothing is locked for kPlain or an empty range.

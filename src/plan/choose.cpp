@@ -1,13 +1,14 @@
-// The choice, by thresholds that were measured with bench/micro/strategies.cpp: two processes, interleaved pieces of 8 bytes to 64 KiB at
-// 2 to 1024 times their length, page-cached files on tmpfs and ext4.  A cost model replaces them with each machine's own figures.
+// The choice, by thresholds that were measured with bench/micro/strategies.cpp: two processes, interleaved pieces of 8
+// bytes to 64 KiB at 2 to 1024 times their length, page-cached files on tmpfs and ext4.  A cost model replaces them
+// with each machine's own figures.
 #include "plan/choose.h"
 
 namespace penstock::plan {
 
 namespace {
 
-/// Pieces this far apart, from start to start, are on pages of their own: a call for each costs less than a page fault or a
-/// page read in vain for each.  (Pieces of this length are covered too: they are at least their length apart.)
+/// Pieces this far apart, from start to start, are on pages of their own: a call for each costs less than a page fault
+/// or a page read in vain for each.  (Pieces of this length are covered too: they are at least their length apart.)
 constexpr Offset kDistanceMax = 4096;
 /// Mapping and unmapping cost as much as about ten calls.
 constexpr Offset kMappedPiecesMin = 16;
@@ -53,10 +54,14 @@ Choice choose(const Pattern& pattern, const StoreFacts& facts, const hints::Hint
   const bool may_sieve = !pattern.write || (may_sieve_writes && can_sieve_writes(facts));
   if (pattern.bytes == 0) return Choice::kIndependent;
   switch (hints.strategy) {
-    case hints::Strategy::kIndependent: return Choice::kIndependent;
-    case hints::Strategy::kMapped: return can_map(facts) ? Choice::kMapped : Choice::kIndependent;
-    case hints::Strategy::kSieved: return may_sieve ? Choice::kSieved : Choice::kIndependent;
-    case hints::Strategy::kAutomatic: break;
+    case hints::Strategy::kIndependent:
+      return Choice::kIndependent;
+    case hints::Strategy::kMapped:
+      return can_map(facts) ? Choice::kMapped : Choice::kIndependent;
+    case hints::Strategy::kSieved:
+      return may_sieve ? Choice::kSieved : Choice::kIndependent;
+    case hints::Strategy::kAutomatic:
+      break;
   }
   return pattern.write ? choose_write(pattern, facts, hints, may_sieve) : choose_read(pattern, facts, hints);
 }

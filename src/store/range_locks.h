@@ -1,4 +1,5 @@
-// Range locks: who holds which bytes of one file, among the threads of one process.  Knows neither files nor system calls.
+// Range locks: who holds which bytes of one file, among the threads of one process.  Knows neither files nor system
+// calls.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +11,8 @@
 
 namespace penstock::store {
 
-/// Shared and exclusive locks on byte ranges.  Any two acquisitions exclude each other, whoever made them; `owner` only serves to
-/// tell one's own locks from another's.  Thread rule: all calls may be made concurrently.
+/// Shared and exclusive locks on byte ranges.  Any two acquisitions exclude each other, whoever made them; `owner` only
+/// serves to tell one's own locks from another's.  Thread rule: all calls may be made concurrently.
 class RangeLocks {
  public:
   using Part = std::pair<Offset, Offset>;  ///< offset, length
@@ -19,9 +20,9 @@ class RangeLocks {
   /// Blocks until no conflicting range is held.  Requires offset >= 0, length > 0, and a sum that fits.
   void acquire(const void* owner, Offset offset, Offset length, bool exclusive);
 
-  /// Gives back one acquisition of exactly this range; false when there was none.  `let_go(part)` is called, under the lock of the
-  /// table, for every part of the range that no other acquisition covers any more: a lock held elsewhere on behalf of all can be dropped there
-  /// without pulling it away from under another holder.
+  /// Gives back one acquisition of exactly this range; false when there was none.  `let_go(part)` is called, under the
+  /// lock of the table, for every part of the range that no other acquisition covers any more: a lock held elsewhere on
+  /// behalf of all can be dropped there without pulling it away from under another holder.
   template <typename LetGo>
   bool release(const void* owner, Offset offset, Offset length, LetGo&& let_go) {
     std::vector<Part> free_parts;

@@ -1,7 +1,7 @@
 // Store: moves bytes between memory and one file.  Knows nothing of MPI, datatypes, ranks or hints.
 //
-// Blocking on purpose: on page-cached files a queue costs more than it hides (measured), and a caller that wants overlap calls
-// from a thread of its own.  Trace and fault layers are ordinary stores on ForwardingFile.
+// Blocking on purpose: on page-cached files a queue costs more than it hides (measured), and a caller that wants
+// overlap calls from a thread of its own.  Trace and fault layers are ordinary stores on ForwardingFile.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct Transfer {
 
 /// What planning may know of a store: facts, never the driver's name.
 struct Traits {
-  std::string file_system;              ///< for reports only: "tmpfs", "ext4", "lustre", "memory" ...
-  Offset block_bytes = 4096;            ///< preferred granularity of access
-  Offset stripe_bytes = 0;              ///< 0: not striped
+  std::string file_system;    ///< for reports only: "tmpfs", "ext4", "lustre", "memory" ...
+  Offset block_bytes = 4096;  ///< preferred granularity of access
+  Offset stripe_bytes = 0;    ///< 0: not striped
   int stripe_count = 1;
   bool can_map = false;                 ///< map() works
   bool maps_coherent = false;           ///< a mapped store is seen by every other reader on this node at once
@@ -38,16 +38,16 @@ struct Traits {
   bool can_read_back = true;            ///< a file opened for writing can be read too (no: permissions forbid it)
 };
 
-/// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a crash: the owner of
-/// the mapping has called grow() and populate() first.
+/// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a crash: the
+/// owner of the mapping has called grow() and populate() first.
 class Mapping {
  public:
   virtual ~Mapping() = default;
   [[nodiscard]] std::byte* data() const { return data_; }  ///< address of file offset `first`
   [[nodiscard]] Offset first() const { return first_; }
   [[nodiscard]] Offset length() const { return length_; }
-  /// Faults in [offset, offset + length) (file offsets) so that touching it cannot fail later; reports as a Status what would
-  /// have been SIGBUS (no space, I/O error, truncated by somebody).
+  /// Faults in [offset, offset + length) (file offsets) so that touching it cannot fail later; reports as a Status what
+  /// would have been SIGBUS (no space, I/O error, truncated by somebody).
   virtual Status populate(Offset offset, Offset length) = 0;
 
  protected:
@@ -61,8 +61,8 @@ class File {
  public:
   virtual ~File() = default;
 
-  /// Reads / writes every transfer of `batch`.  Requires: ascending offsets, not overlapping.  Interrupted and short system calls
-  /// are continued.  Adjacent transfers (offset + length == next offset) go in one system call.
+  /// Reads / writes every transfer of `batch`.  Requires: ascending offsets, not overlapping.  Interrupted and short
+  /// system calls are continued.  Adjacent transfers (offset + length == next offset) go in one system call.
   /// A read past the end completes short (done < length), successfully; memory beyond is left alone.
   /// Fails with kNoSpace, kQuota, kIo, kAccess ... (errno kept); `done` tells what had moved.
   virtual Status read(std::span<Transfer> batch) = 0;
@@ -72,17 +72,19 @@ class File {
   virtual Result<std::unique_ptr<Mapping>> map(Offset first, Offset length, bool writable) = 0;
 
   virtual Result<Offset> size() = 0;
-  virtual Status resize(Offset size_bytes) = 0;       ///< exactly; cuts or extends with zeros
-  /// At least `size_bytes`, zeros where nothing was; never cuts, whatever others do meanwhile.  kUnsupported where the file system has no
-  /// call that can do that: then write the last byte of what you have to write instead, which grows the file as well.
+  virtual Status resize(Offset size_bytes) = 0;  ///< exactly; cuts or extends with zeros
+  /// At least `size_bytes`, zeros where nothing was; never cuts, whatever others do meanwhile.  kUnsupported where the
+  /// file system has no call that can do that: then write the last byte of what you have to write instead, which grows
+  /// the file as well.
   virtual Status grow(Offset size_bytes) = 0;
   virtual Status preallocate(Offset size_bytes) = 0;  ///< storage for [0, size_bytes) is reserved; grows, never cuts
   virtual Status sync() = 0;                          ///< what was written is on the device
   virtual Status close() = 0;                         ///< reports what was deferred; idempotent
 
-  /// Advisory lock over a byte range, between all open files of this and other processes.  Blocks.  kUnsupported where not had.
-  /// Two threads that use the same File exclude each other too.  Not recursive: whoever holds a range and asks for an overlapping
-  /// one (unless both are shared) waits for itself.  A store may give an exclusive lock where a shared one was asked.
+  /// Advisory lock over a byte range, between all open files of this and other processes.  Blocks.  kUnsupported where
+  /// not had. Two threads that use the same File exclude each other too.  Not recursive: whoever holds a range and asks
+  /// for an overlapping one (unless both are shared) waits for itself.  A store may give an exclusive lock where a
+  /// shared one was asked.
   virtual Status lock_range(Offset offset, Offset length, bool exclusive) = 0;
   /// Gives back one lock taken with the same offset and length.
   virtual Status unlock_range(Offset offset, Offset length) = 0;
@@ -128,7 +130,9 @@ class ForwardingFile : public File {
     return inner_->lock_range(offset, length, exclusive);
   }
   Status unlock_range(Offset offset, Offset length) override { return inner_->unlock_range(offset, length); }
-  Result<bool> range_is_locked(Offset offset, Offset length) override { return inner_->range_is_locked(offset, length); }
+  Result<bool> range_is_locked(Offset offset, Offset length) override {
+    return inner_->range_is_locked(offset, length);
+  }
   [[nodiscard]] const Traits& traits() const override { return inner_->traits(); }
 
  protected:

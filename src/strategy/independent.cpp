@@ -14,7 +14,8 @@ using trace::PhaseScope;
 
 /// Transfers handed to the store at once; on the stack.
 constexpr std::size_t kBatchSize = 512;
-/// Pieces of memory smaller than this that abut in the file are gathered by a copy, which is cheaper than handing each to the kernel.
+/// Pieces of memory smaller than this that abut in the file are gathered by a copy, which is cheaper than handing each
+/// to the kernel.
 constexpr Offset kGatherBytesMax = 1024;
 
 struct Reading {

@@ -13,8 +13,8 @@ using trace::PhaseScope;
 
 /// Address space taken at once.
 constexpr Offset kMapBytes = Offset{64} << 20;
-/// Pages are faulted in just before they are copied to or from: they are still in the cache, and somebody else's truncation has
-/// little time to come between.
+/// Pages are faulted in just before they are copied to or from: they are still in the cache, and somebody else's
+/// truncation has little time to come between.
 constexpr Offset kPopulateBytes = Offset{1} << 20;
 constexpr Offset kPageBytes = 4096;
 
@@ -137,8 +137,9 @@ Result<Offset> read_mapped(const Access& access) {
 
 Result<Offset> write_mapped(const Access& access) {
   if (access.bytes <= 0) return Offset{0};
-  // Writing the last byte by a call makes the file reach that far, without a moment in which it could cut what another rank has
-  // written behind it; it also reports limits, and sets the time of modification, which stores through a mapping need not do.
+  // Writing the last byte by a call makes the file reach that far, without a moment in which it could cut what another
+  // rank has written behind it; it also reports limits, and sets the time of modification, which stores through a
+  // mapping need not do.
   const Window last{access.position + access.bytes - 1, 1, 0, 0};
   const Result<Offset> reached = write_independent(part_of(access, last));
   if (!reached) return reached;

@@ -17,8 +17,8 @@ using trace::PhaseScope;
 
 /// A gap that is cheaper to read over than to start another system call behind (and to lose the read-ahead at).
 constexpr Offset kGapBytesMax = Offset{64} << 10;
-/// Where the page cache serves, a window that stays in a core's own cache is picked apart faster than a large one, and a
-/// system call per window costs nothing against it.
+/// Where the page cache serves, a window that stays in a core's own cache is picked apart faster than a large one, and
+/// a system call per window costs nothing against it.
 constexpr Offset kLocalWindowBytes = Offset{256} << 10;
 constexpr Offset kWindowBytesMin = 4096;
 /// No file reaches this far, and behind it lie the signs of file/sieve_lock.h.
@@ -55,22 +55,24 @@ Offset memory_position_of(const Access& access, Offset position) {
   return access.memory_position + (position - access.position);
 }
 
-/// Copies the first `bytes` data bytes of `window`, whose file offset `window.first` is at `staged`, to the program's buffer.
+/// Copies the first `bytes` data bytes of `window`, whose file offset `window.first` is at `staged`, to the program's
+/// buffer.
 void pick(const Access& access, const Window& window, Offset bytes, const std::byte* staged) {
   access::Zip zip(access.file, window.position, access.memory, memory_position_of(access, window.position), bytes);
   access::Step step;
   while (zip.next(step))
-    access::copy_strided(access.buffer + step.memory_offset, step.memory_stride, staged + (step.file_offset - window.first),
-                         step.file_stride, step.length, step.count);
+    access::copy_strided(access.buffer + step.memory_offset, step.memory_stride,
+                         staged + (step.file_offset - window.first), step.file_stride, step.length, step.count);
 }
 
 /// The other way round.
 void put(const Access& access, const Window& window, std::byte* staged) {
-  access::Zip zip(access.file, window.position, access.memory, memory_position_of(access, window.position), window.bytes);
+  access::Zip zip(access.file, window.position, access.memory, memory_position_of(access, window.position),
+                  window.bytes);
   access::Step step;
   while (zip.next(step))
-    access::copy_strided(staged + (step.file_offset - window.first), step.file_stride, access.buffer + step.memory_offset,
-                         step.memory_stride, step.length, step.count);
+    access::copy_strided(staged + (step.file_offset - window.first), step.file_stride,
+                         access.buffer + step.memory_offset, step.memory_stride, step.length, step.count);
 }
 
 Result<std::size_t> read_window(const Access& access, const Window& window, std::byte* staged) {
@@ -107,7 +109,8 @@ Status write_window(const Access& access, const Window& window, Exclusion exclus
 
 }  // namespace
 
-Window next_window(const access::Tiling& file, Offset position, Offset bytes, Offset span_bytes_max, Offset gap_bytes_max) {
+Window next_window(const access::Tiling& file, Offset position, Offset bytes, Offset span_bytes_max,
+                   Offset gap_bytes_max) {
   Window window{position, 0, 0, 0};
   window.first = window.end = access::offset_of(file, position);
   Offset limit = 0;

@@ -36,8 +36,8 @@ Staging::~Staging() {
 
 Status Staging::status() const {
   if (data_ != nullptr) return {};
-  return Status::failure(Code::kNoMemory,
-                         "no memory for a staging buffer of " + std::to_string(bytes_) + " bytes; set ind_rd_buffer_size or ind_wr_buffer_size lower");
+  return Status::failure(Code::kNoMemory, "no memory for a staging buffer of " + std::to_string(bytes_) +
+                                              " bytes; set ind_rd_buffer_size or ind_wr_buffer_size lower");
 }
 
 }  // namespace penstock::strategy

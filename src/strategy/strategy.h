@@ -28,20 +28,23 @@ struct Access {
   Offset buffer_bytes = 4 << 20;  ///< bound on staging memory (reads: ind_rd_buffer_size, writes: ind_wr_buffer_size)
 };
 
-/// Each returns the number of bytes moved, counted from the start without a gap: `access.bytes`, or less at the end of the file (reads).
-/// A failure of a write says nothing of which bytes arrived.  Bytes between the pieces are never changed, in the file or in memory.
+/// Each returns the number of bytes moved, counted from the start without a gap: `access.bytes`, or less at the end of
+/// the file (reads). A failure of a write says nothing of which bytes arrived.  Bytes between the pieces are never
+/// changed, in the file or in memory.
 
 /// A store transfer per contiguous piece, batched; adjacent file pieces from scattered memory go in one call.
 Result<Offset> read_independent(const Access& access);
 Result<Offset> write_independent(const Access& access);
 
 /// Copies straight between the buffer and the mapped file.  Requires traits().can_map and maps_coherent.
-/// write: grows the file first, faults pages in through Mapping::populate so that a full device is an error and not a signal.
+/// write: grows the file first, faults pages in through Mapping::populate so that a full device is an error and not a
+/// signal.
 Result<Offset> read_mapped(const Access& access);
 Result<Offset> write_mapped(const Access& access);
 
-/// read: one large read per window, then pick the pieces.  write: read-modify-write per window; Requires that the caller excludes every other
-/// writer of the window (see file/sieve_lock.h); a window without gaps is written without reading it first.
+/// read: one large read per window, then pick the pieces.  write: read-modify-write per window; Requires that the
+/// caller excludes every other writer of the window (see file/sieve_lock.h); a window without gaps is written without
+/// reading it first.
 Result<Offset> read_sieved(const Access& access);
 Result<Offset> write_sieved(const Access& access);
 

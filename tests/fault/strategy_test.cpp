@@ -1,4 +1,5 @@
-// Every store call of every strategy fails in turn: the error is returned, no byte but the pieces' own changes, no lock stays.
+// Every store call of every strategy fails in turn: the error is returned, no byte but the pieces' own changes, no lock
+// stays.
 #include "strategy/strategy.h"
 
 #include <gtest/gtest.h>
@@ -22,17 +23,20 @@ struct Case {
   Result<Offset> (*run)(const Access&);
   bool write;
 };
-constexpr Case kCases[] = {{"write_independent", write_independent, true}, {"write_mapped", write_mapped, true},
-                           {"write_sieved", write_sieved, true},           {"read_independent", read_independent, false},
-                           {"read_mapped", read_mapped, false},            {"read_sieved", read_sieved, false}};
+constexpr Case kCases[] = {{"write_independent", write_independent, true},
+                           {"write_mapped", write_mapped, true},
+                           {"write_sieved", write_sieved, true},
+                           {"read_independent", read_independent, false},
+                           {"read_mapped", read_mapped, false},
+                           {"read_sieved", read_sieved, false}};
 
 constexpr Offset kPieces = 2000, kLength = 6, kDistance = 10, kFirst = 3;
 constexpr std::size_t kFileBytes = 15'000;  // the last pieces lie behind the end
 
 class FaultTest : public testing::TestWithParam<Case> {
  protected:
-  /// Runs the access with `rule` in force, over memory whose pieces are apart too (so that gathering is met), and checks.
-  /// Returns whether the rule struck.
+  /// Runs the access with `rule` in force, over memory whose pieces are apart too (so that gathering is met), and
+  /// checks. Returns whether the rule struck.
   bool run(const store::FaultRule& rule, bool scattered) {
     store::MemoryStore memory_store({.can_map = true, .file_bytes_max = 1 << 20});
     std::string before(kFileBytes, '\0');
@@ -50,8 +54,15 @@ class FaultTest : public testing::TestWithParam<Case> {
     std::string buffer(static_cast<std::size_t>(kPieces * kDistance + 2), '#');
     if (GetParam().write) std::fill(buffer.begin(), buffer.end(), 'x');
     trace::OpTrace trace(nullptr);
-    const Access access{.store = *file, .file = view, .position = 0, .memory = memory, .memory_position = 0, .bytes = bytes,
-                        .buffer = reinterpret_cast<std::byte*>(buffer.data()), .trace = trace, .buffer_bytes = 4096};
+    const Access access{.store = *file,
+                        .file = view,
+                        .position = 0,
+                        .memory = memory,
+                        .memory_position = 0,
+                        .bytes = bytes,
+                        .buffer = reinterpret_cast<std::byte*>(buffer.data()),
+                        .trace = trace,
+                        .buffer_bytes = 4096};
     const Result<Offset> moved = GetParam().run(access);
     const bool struck = plan->struck() > 0;
     if (rule.error != 0) {
@@ -96,13 +107,16 @@ class FaultTest : public testing::TestWithParam<Case> {
     }
   }
 
-  static void check_buffer(const std::string& buffer, const std::string& before, bool scattered, Offset moved, bool ok) {
+  static void check_buffer(const std::string& buffer, const std::string& before, bool scattered, Offset moved,
+                           bool ok) {
     for (Offset i = 0; i < static_cast<Offset>(buffer.size()); ++i) {
       // The data position that belongs at buffer byte i, if any.
       const Offset at = i - 1;
-      const bool mine = at >= 0 && (scattered ? at % kDistance < kLength && at / kDistance < kPieces : at < kPieces * kLength);
+      const bool mine =
+          at >= 0 && (scattered ? at % kDistance < kLength && at / kDistance < kPieces : at < kPieces * kLength);
       const Offset position = scattered ? at / kDistance * kLength + at % kDistance : at;
-      const Offset offset = scattered ? kFirst + position : kFirst + position / kLength * kDistance + position % kLength;
+      const Offset offset =
+          scattered ? kFirst + position : kFirst + position / kLength * kDistance + position % kLength;
       const char now = buffer[static_cast<std::size_t>(i)];
       if (!mine) {
         ASSERT_EQ(now, '#') << "buffer byte " << i << " was disturbed";
@@ -154,8 +168,12 @@ TEST(MappedFault, AShrinkingFileIsAnErrorAndNoSignal) {
   std::string buffer(2000, 'x');
   const Tiling view = pieces(2, 4, 0), memory = access::bytes_at(0);
   trace::OpTrace trace(nullptr);
-  const Access access{.store = shrinking, .file = view, .memory = memory, .bytes = 2000,
-                      .buffer = reinterpret_cast<std::byte*>(buffer.data()), .trace = trace};
+  const Access access{.store = shrinking,
+                      .file = view,
+                      .memory = memory,
+                      .bytes = 2000,
+                      .buffer = reinterpret_cast<std::byte*>(buffer.data()),
+                      .trace = trace};
   EXPECT_EQ(read_mapped(access).status().code(), Code::kIo);
   EXPECT_EQ(write_mapped(access).status().code(), Code::kIo);
 }

@@ -1,4 +1,5 @@
-// Random views, random memory, every strategy and store against the byte-by-byte truth; and many writers at once on one file.
+// Random views, random memory, every strategy and store against the byte-by-byte truth; and many writers at once on one
+// file.
 #include "strategy/strategy.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +101,9 @@ bool overlaps(const Places& places, Number position, Number bytes) {
 /// One random sequence of accesses through one view; "" or what went wrong.
 std::string check(Subject& subject, std::uint64_t seed, Number size) {
   std::mt19937_64 random(seed);
-  const auto between = [&](Number low, Number high) { return std::uniform_int_distribution<Number>(low, high)(random); };
+  const auto between = [&](Number low, Number high) {
+    return std::uniform_int_distribution<Number>(low, high)(random);
+  };
   oracle::Datatype filetype = oracle::RandomDatatype(seed, {.size = size, .for_file = true}).make();
   if (between(0, 3) == 0)  // room for gaps that end a window, and for sparse pages
     filetype = oracle::resized(0, oracle::expand(filetype).upper_bound() + (Number{1} << between(6, 17)), filetype);
@@ -121,8 +124,9 @@ std::string check(Subject& subject, std::uint64_t seed, Number size) {
     const bool write = operation == 0 || between(0, 1) == 0;
     const Number position = between(0, 50 * size);
     // Far pieces are slow to check: the truth is a byte for every offset.
-    const Number bytes = between(0, file.extent > 1000 ? 40 * static_cast<Number>(file.map.bytes.size()) : 700 * size) %
-                         std::max<Number>(1, 3'000'000 * static_cast<Number>(file.map.bytes.size()) / (file.extent + 1));
+    const Number bytes =
+        between(0, file.extent > 1000 ? 40 * static_cast<Number>(file.map.bytes.size()) : 700 * size) %
+        std::max<Number>(1, 3'000'000 * static_cast<Number>(file.map.bytes.size()) / (file.extent + 1));
     const Number memory_position = between(0, 20);
     if (!write && overlaps(Places(memory_datatype, 0), memory_position, bytes)) memory_datatype = oracle::elementary(1);
     const Places memory(memory_datatype, 0);
@@ -133,13 +137,19 @@ std::string check(Subject& subject, std::uint64_t seed, Number size) {
 
     Buffer buffer(memory, memory_position, bytes, random);
     trace::OpTrace trace(nullptr);
-    const Access access{.store = *subject.file, .file = view, .position = position, .memory = memory_tiling,
-                        .memory_position = memory_position, .bytes = bytes, .buffer = buffer.base(), .trace = trace,
+    const Access access{.store = *subject.file,
+                        .file = view,
+                        .position = position,
+                        .memory = memory_tiling,
+                        .memory_position = memory_position,
+                        .bytes = bytes,
+                        .buffer = buffer.base(),
+                        .trace = trace,
                         .buffer_bytes = between(0, 1) == 0 ? 4096 : 1 << 20};
     std::ostringstream words;
-    words << (write ? "write " : "read ") << strategy.name << " of " << bytes << " bytes at position " << position << " of "
-          << oracle::to_string(filetype) << " at " << displacement << ", memory " << oracle::to_string(memory_datatype)
-          << " from " << memory_position << ": ";
+    words << (write ? "write " : "read ") << strategy.name << " of " << bytes << " bytes at position " << position
+          << " of " << oracle::to_string(filetype) << " at " << displacement << ", memory "
+          << oracle::to_string(memory_datatype) << " from " << memory_position << ": ";
     const std::string what = words.str();
     Buffer expected = buffer;
     if (write) {
@@ -219,7 +229,9 @@ TEST_P(Random, DisjointWritersLoseNothing) {
     for (int writer = 0; writer < kWriters; ++writer)
       writers.emplace_back([&, writer] {
         std::mt19937_64 random(seed * 100 + static_cast<unsigned>(writer));
-        const auto between = [&](Number low, Number high) { return std::uniform_int_distribution<Number>(low, high)(random); };
+        const auto between = [&](Number low, Number high) {
+          return std::uniform_int_distribution<Number>(low, high)(random);
+        };
         const auto type = access::resized(0, distance, *access::contiguous(length, *access::elementary(1)));
         const access::Tiling view = access::tile(*type, writer * length), memory = access::bytes_at(0);
         trace::OpTrace trace(nullptr);
@@ -233,6 +245,7 @@ TEST_P(Random, DisjointWritersLoseNothing) {
           }
           Hesitating file(std::move(*opened));
           file::SieveLock sieve_lock;
+          const bool wants_sieving = between(0, 1) == 0;
           for (int round = 0; round < 8; ++round) {
             Number bytes = between(1, kPieces * length / 2);
             Number position = between(0, kPieces * length - bytes);
@@ -240,10 +253,17 @@ TEST_P(Random, DisjointWritersLoseNothing) {
               position = 0;
               bytes = kPieces * length;
             }
-            Bytes buffer(static_cast<std::size_t>(bytes), static_cast<std::uint8_t>(writer * 50 + opening * 8 + round + 1));
-            const Access access{.store = file, .file = view, .position = position, .memory = memory, .bytes = bytes,
-                                .buffer = reinterpret_cast<std::byte*>(buffer.data()), .trace = trace, .buffer_bytes = 4096};
-            const Result<file::WriteRight> right = sieve_lock.acquire(file, (random() >> 5) % 2 == 0);
+            Bytes buffer(static_cast<std::size_t>(bytes),
+                         static_cast<std::uint8_t>(writer * 50 + opening * 8 + round + 1));
+            const Access access{.store = file,
+                                .file = view,
+                                .position = position,
+                                .memory = memory,
+                                .bytes = bytes,
+                                .buffer = reinterpret_cast<std::byte*>(buffer.data()),
+                                .trace = trace,
+                                .buffer_bytes = 4096};
+            const Result<file::WriteRight> right = sieve_lock.acquire(file, wants_sieving);
             Result<Offset> moved = right.ok() ? Result<Offset>(Offset{0}) : Result<Offset>(right.status());
             if (right.ok() && *right == file::WriteRight::kMaySieve && between(0, 2) > 0) {
               moved = write_sieved(access);
@@ -257,8 +277,12 @@ TEST_P(Random, DisjointWritersLoseNothing) {
             // What was written stays, whatever the neighbours do.
             std::copy(buffer.begin(), buffer.end(), mine.begin() + position);
             Bytes back(mine.size());
-            Access whole{.store = file, .file = view, .memory = memory, .bytes = kPieces * length,
-                         .buffer = reinterpret_cast<std::byte*>(back.data()), .trace = trace};
+            Access whole{.store = file,
+                         .file = view,
+                         .memory = memory,
+                         .bytes = kPieces * length,
+                         .buffer = reinterpret_cast<std::byte*>(back.data()),
+                         .trace = trace};
             const Result<Offset> there = read_sieved(whole);
             back.resize(mine.size());
             if (!there.ok() || back != mine)
@@ -276,7 +300,8 @@ TEST_P(Random, DisjointWritersLoseNothing) {
     ASSERT_EQ(transfer.done, static_cast<std::size_t>(kPieces * distance));
     // The last round of each writer covered all of its bytes.
     for (Number i = 0; i < kPieces * distance; ++i)
-      ASSERT_EQ(bytes[static_cast<std::size_t>(i)], i / length % kWriters * 50 + 24) << "offset " << i << ", seed " << seed;
+      ASSERT_EQ(bytes[static_cast<std::size_t>(i)], i / length % kWriters * 50 + 24)
+          << "offset " << i << ", seed " << seed;
   }
 }
 
@@ -288,14 +313,19 @@ TEST(Large, PiecesAcrossWindows) {
   store::MemoryStore store({.can_map = true});
   const auto file = std::move(*store.open("a", {.read = true, .write = true, .create = true}));
   const Offset length = 1000, distance = 3333, bytes = 30'000 * length;  // spans 100 MB
-  const access::Tiling view = access::tile(*access::resized(0, distance, *access::contiguous(length, *access::elementary(1))), 77);
+  const access::Tiling view =
+      access::tile(*access::resized(0, distance, *access::contiguous(length, *access::elementary(1))), 77);
   const access::Tiling memory = access::bytes_at(0);
   Bytes content(static_cast<std::size_t>(bytes));
   std::mt19937_64 random(1);
   for (std::uint8_t& byte : content) byte = static_cast<std::uint8_t>(random());
   trace::OpTrace trace(nullptr);
-  Access access{.store = *file, .file = view, .memory = memory, .bytes = bytes,
-                .buffer = reinterpret_cast<std::byte*>(content.data()), .trace = trace};
+  Access access{.store = *file,
+                .file = view,
+                .memory = memory,
+                .bytes = bytes,
+                .buffer = reinterpret_cast<std::byte*>(content.data()),
+                .trace = trace};
   for (const Strategy& writer : kStrategies) {
     ASSERT_TRUE(file->resize(0).ok());
     access.buffer = reinterpret_cast<std::byte*>(content.data());

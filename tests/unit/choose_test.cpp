@@ -58,7 +58,8 @@ TEST(Choose, HintsForceWhatIsSafe) {
     EXPECT_EQ(choose(large, kLocal, with(hints::Strategy::kMapped), false), Choice::kMapped);
     EXPECT_EQ(choose(large, kNetwork, with(hints::Strategy::kMapped), false), Choice::kIndependent);
     EXPECT_EQ(choose(large, kLocal, with(hints::Strategy::kSieved), true), Choice::kSieved);
-    EXPECT_EQ(choose(large, kNetwork, with(hints::Strategy::kSieved), true), write ? Choice::kIndependent : Choice::kSieved);
+    EXPECT_EQ(choose(large, kNetwork, with(hints::Strategy::kSieved), true),
+              write ? Choice::kIndependent : Choice::kSieved);
   }
   EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, with(hints::Strategy::kSieved), false), Choice::kIndependent);
 }

@@ -49,11 +49,13 @@ TEST(FaultRules, AreParsed) {
 }
 
 TEST(FaultRules, ThatDoNotParseAreNamed) {
-  for (const char* text : {"write", "write:1", "write:0:EIO", "write:x:EIO", "write:1:EWHAT", "scribble:1:EIO", "write:1:end",
-                           "write:1:EIO:later", "sync:1:EIO:short", "write:1:EIO:rank=-1", "write:1:-5", "any:1:EIO,write:1"}) {
+  for (const char* text :
+       {"write", "write:1", "write:0:EIO", "write:x:EIO", "write:1:EWHAT", "scribble:1:EIO", "write:1:end",
+        "write:1:EIO:later", "sync:1:EIO:short", "write:1:EIO:rank=-1", "write:1:-5", "any:1:EIO,write:1"}) {
     const auto rules = parse_fault_rules(text);
     EXPECT_EQ(rules.status().code(), Code::kInfo) << text;
-    EXPECT_NE(rules.status().text().find(text[0] == 'a' ? "'write:1'" : text), std::string_view::npos) << rules.status().text();
+    EXPECT_NE(rules.status().text().find(text[0] == 'a' ? "'write:1'" : text), std::string_view::npos)
+        << rules.status().text();
   }
 }
 

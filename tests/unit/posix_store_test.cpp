@@ -28,14 +28,14 @@ namespace {
 
 /// What the system calls below do instead of their work; all zero: nothing special.
 struct Kernel {
-  int interrupt = 0;             ///< this many transfers fail with EINTR first
-  std::size_t most = 0;          ///< a transfer moves at most this many bytes
-  bool pretend = false;          ///< transfers say they moved everything, and touch nothing
-  bool no_progress = false;      ///< writes return 0
+  int interrupt = 0;               ///< this many transfers fail with EINTR first
+  std::size_t most = 0;            ///< a transfer moves at most this many bytes
+  bool pretend = false;            ///< transfers say they moved everything, and touch nothing
+  bool no_progress = false;        ///< writes return 0
   std::vector<int> populate = {};  ///< errno of the next populating calls, 0: the real one
   std::vector<int> reserve = {};   ///< errno of the next fallocate calls, 0: the real one
-  int transfers = 0;             ///< counted
-  std::size_t largest = 0;       ///< counted
+  int transfers = 0;               ///< counted
+  std::size_t largest = 0;         ///< counted
 };
 Kernel kernel;
 
@@ -137,9 +137,7 @@ class PosixStoreTest : public testing::Test {
   void SetUp() override { kernel = {}; }
   void TearDown() override { kernel = {}; }
 
-  std::unique_ptr<File> create() {
-    return open({.read = true, .write = true, .create = true});
-  }
+  std::unique_ptr<File> create() { return open({.read = true, .write = true, .create = true}); }
   std::unique_ptr<File> open(const OpenOptions& options) {
     Result<std::unique_ptr<File>> file = store_.open(name_.path(), options);
     EXPECT_TRUE(file.ok()) << file.status().text();
@@ -167,7 +165,8 @@ TEST_F(PosixStoreTest, OpenSaysWhatIsWrong) {
   EXPECT_EQ(absent.status().code(), Code::kNoSuchFile);
   EXPECT_NE(absent.status().text().find(name_.path()), std::string_view::npos);
   create();
-  EXPECT_EQ(store_.open(name_.path(), {.write = true, .create = true, .exclusive = true}).status().code(), Code::kFileExists);
+  EXPECT_EQ(store_.open(name_.path(), {.write = true, .create = true, .exclusive = true}).status().code(),
+            Code::kFileExists);
   EXPECT_EQ(store_.open("/", {}).status().code(), Code::kBadFile);
   EXPECT_EQ(store_.open(name_.path() + "/x", {}).status().code(), Code::kBadFile);
 }
@@ -212,7 +211,8 @@ TEST_F(PosixStoreTest, AdjacentTransfersTakeOneCall) {
   const auto file = create();
   std::string memory = "abcdefghij";
   auto* bytes = reinterpret_cast<std::byte*>(memory.data());
-  std::vector<Transfer> batch = {{10, bytes + 8, 2}, {12, bytes, 3}, {15, bytes + 5, 0}, {15, bytes + 3, 2}, {30, bytes, 1}};
+  std::vector<Transfer> batch = {
+      {10, bytes + 8, 2}, {12, bytes, 3}, {15, bytes + 5, 0}, {15, bytes + 3, 2}, {30, bytes, 1}};
   ASSERT_TRUE(file->write(batch).ok());
   EXPECT_EQ(kernel.transfers, 2);
   EXPECT_EQ(get(*file, 10, 7), "ijabcde");

@@ -72,34 +72,33 @@ class SteppedFile final : public store::ForwardingFile {
 };
 
 bool clash(WriteRight a, WriteRight b) {
-  return (a == WriteRight::kPlain && b == WriteRight::kMaySieve) || (b == WriteRight::kPlain && a == WriteRight::kMaySieve);
+  return (a == WriteRight::kPlain && b == WriteRight::kMaySieve) ||
+         (b == WriteRight::kPlain && a == WriteRight::kMaySieve);
 }
 
 TEST(SieveLock, NoOrderOfStepsLetsPlainAndSieveTogether) {
-  for (const bool both_want : {false, true})
-    for (unsigned order = 0; order < (1U << Baton::kSteps); ++order) {
-      store::MemoryStore store({.file_bytes_max = 1 << 16});
-      Baton baton(order);
-      std::array<WriteRight, 2> right{};
-      std::array<SieveLock, 2> locks;
-      std::array<std::unique_ptr<store::File>, 2> files;
-      for (unsigned who = 0; who < 2; ++who) files[who] = std::make_unique<SteppedFile>(open(store), baton, who);
-      const auto run = [&](unsigned who) {
-        // The second thread changes its mind: first one wish, then the other.
-        if (who == 1) {
-          EXPECT_TRUE(locks[who].acquire(*files[who], both_want).ok());
-        }
-        const Result<WriteRight> got = locks[who].acquire(*files[who], who == 0);
-        EXPECT_TRUE(got.ok());
-        right[who] = *got;
-        baton.finish(who);
-      };
-      std::thread other(run, 1);
-      run(0);
-      other.join();
-      ASSERT_FALSE(clash(right[0], right[1])) << "order " << order;
-      ASSERT_NE(right[1], WriteRight::kMaySieve);
-    }
+  int sieving = 0;
+  for (unsigned order = 0; order < (1U << Baton::kSteps); ++order) {
+    store::MemoryStore store({.file_bytes_max = 1 << 16});
+    Baton baton(order);
+    std::array<WriteRight, 2> right{};
+    std::array<SieveLock, 2> locks;
+    std::array<std::unique_ptr<store::File>, 2> files;
+    for (unsigned who = 0; who < 2; ++who) files[who] = std::make_unique<SteppedFile>(open(store), baton, who);
+    const auto run = [&](unsigned who) {
+      const Result<WriteRight> got = locks[who].acquire(*files[who], who == 0);
+      EXPECT_TRUE(got.ok());
+      right[who] = *got;
+      baton.finish(who);
+    };
+    std::thread other(run, 1);
+    run(0);
+    other.join();
+    ASSERT_FALSE(clash(right[0], right[1])) << "order " << order;
+    ASSERT_NE(right[1], WriteRight::kMaySieve);
+    sieving += right[0] == WriteRight::kMaySieve;
+  }
+  EXPECT_GT(sieving, 0);
 }
 
 class SieveLockOn : public testing::TestWithParam<bool> {
@@ -139,19 +138,16 @@ TEST_P(SieveLockOn, ASieverMakesOthersLockRanges) {
 }
 
 TEST_P(SieveLockOn, APlainWriterKeepsSieversOut) {
-  auto a = open_file();
-  const auto b = open_file();
-  SieveLock lock_a, lock_b;
+  auto a = open_file(), b = open_file();
+  SieveLock lock_a, lock_b, lock_c;
   EXPECT_EQ(*lock_a.acquire(*a, false), WriteRight::kPlain);
   EXPECT_EQ(*lock_b.acquire(*b, true), WriteRight::kPlain) << "refused, and then as plain as anybody";
   a.reset();
-  EXPECT_EQ(*lock_b.acquire(*b, true), WriteRight::kPlain) << "not asked again for the same wish";
-  EXPECT_EQ(*lock_b.acquire(*b, false), WriteRight::kPlain);
-  EXPECT_EQ(*lock_b.acquire(*b, true), WriteRight::kMaySieve);
+  EXPECT_EQ(*lock_b.acquire(*b, true), WriteRight::kPlain) << "a right does not change";
+  b.reset();
   const auto c = open_file();
-  SieveLock lock_c;
-  EXPECT_EQ(*lock_c.acquire(*c, true), WriteRight::kMaySieve) << "the plain sign is given back";
-  EXPECT_EQ(*lock_c.acquire(*c, false), WriteRight::kLockRanges);
+  EXPECT_EQ(*lock_c.acquire(*c, true), WriteRight::kMaySieve) << "the signs went with the close";
+  EXPECT_EQ(*lock_c.acquire(*c, false), WriteRight::kMaySieve);
 }
 
 TEST_P(SieveLockOn, GuardsShareAndKeepSieversOut) {

@@ -42,8 +42,14 @@ class StrategyTest : public testing::TestWithParam<Strategy> {
     return text;
   }
   Access access(const Tiling& file, const Tiling& memory, std::string& buffer, Offset bytes, Offset position = 0) {
-    return {.store = *file_,     .file = file,     .position = position, .memory = memory,
-            .memory_position = 0, .bytes = bytes, .buffer = reinterpret_cast<std::byte*>(buffer.data()), .trace = trace_};
+    return {.store = *file_,
+            .file = file,
+            .position = position,
+            .memory = memory,
+            .memory_position = 0,
+            .bytes = bytes,
+            .buffer = reinterpret_cast<std::byte*>(buffer.data()),
+            .trace = trace_};
   }
   std::int64_t counter(trace::Counter which) const { return totals_.counters[static_cast<std::size_t>(which)]; }
 

@@ -18,12 +18,16 @@ struct ErrnoName {
   int value;
 };
 constexpr ErrnoName kErrnoNames[] = {
-    {"EACCES", EACCES}, {"EAGAIN", EAGAIN}, {"EBADF", EBADF},   {"EBUSY", EBUSY},   {"EDQUOT", EDQUOT},
-    {"EEXIST", EEXIST}, {"EFAULT", EFAULT}, {"EFBIG", EFBIG},   {"EINTR", EINTR},   {"EINVAL", EINVAL},
-    {"EIO", EIO},       {"EISDIR", EISDIR}, {"ELOOP", ELOOP},   {"EMFILE", EMFILE}, {"ENAMETOOLONG", ENAMETOOLONG},
-    {"ENFILE", ENFILE}, {"ENODEV", ENODEV}, {"ENOENT", ENOENT}, {"ENOLCK", ENOLCK}, {"ENOMEM", ENOMEM},
-    {"ENOSPC", ENOSPC}, {"ENOSYS", ENOSYS}, {"ENOTDIR", ENOTDIR}, {"EOPNOTSUPP", EOPNOTSUPP}, {"EPERM", EPERM},
-    {"EROFS", EROFS},   {"ESTALE", ESTALE}, {"ETXTBSY", ETXTBSY},
+    {"EACCES", EACCES},   {"EAGAIN", EAGAIN},   {"EBADF", EBADF},
+    {"EBUSY", EBUSY},     {"EDQUOT", EDQUOT},   {"EEXIST", EEXIST},
+    {"EFAULT", EFAULT},   {"EFBIG", EFBIG},     {"EINTR", EINTR},
+    {"EINVAL", EINVAL},   {"EIO", EIO},         {"EISDIR", EISDIR},
+    {"ELOOP", ELOOP},     {"EMFILE", EMFILE},   {"ENAMETOOLONG", ENAMETOOLONG},
+    {"ENFILE", ENFILE},   {"ENODEV", ENODEV},   {"ENOENT", ENOENT},
+    {"ENOLCK", ENOLCK},   {"ENOMEM", ENOMEM},   {"ENOSPC", ENOSPC},
+    {"ENOSYS", ENOSYS},   {"ENOTDIR", ENOTDIR}, {"EOPNOTSUPP", EOPNOTSUPP},
+    {"EPERM", EPERM},     {"EROFS", EROFS},     {"ESTALE", ESTALE},
+    {"ETXTBSY", ETXTBSY},
 };
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
@@ -203,9 +207,10 @@ Result<std::vector<FaultRule>> parse_fault_rules(std::string_view text) {
     if (part.empty()) continue;
     const std::optional<FaultRule> rule = parse_rule(part);
     if (!rule)
-      return Status::failure(Code::kInfo, "fault rule '" + std::string(part) +
-                                              "' does not parse: expected kind:number[+]:errno[:short][:rank=N], for example "
-                                              "write:3:ENOSPC or any:5+:EIO:rank=1");
+      return Status::failure(Code::kInfo,
+                             "fault rule '" + std::string(part) +
+                                 "' does not parse: expected kind:number[+]:errno[:short][:rank=N], for example "
+                                 "write:3:ENOSPC or any:5+:EIO:rank=1");
     rules.push_back(*rule);
   }
   return rules;

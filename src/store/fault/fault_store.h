@@ -1,9 +1,10 @@
-// The fault store: makes the N-th call of another store fail, for tests.  Knows nothing of MPI, datatypes, ranks or hints.
+// The fault store: makes the N-th call of another store fail, for tests.  Knows nothing of MPI, datatypes, ranks or
+// hints.
 //
 // Text form of a plan (PENSTOCK_FAULT), rules separated by ',' or ';':
 //   rule   = kind ":" number [ "+" ] ":" action { ":" option }
-//   kind   = "any" | "open" | "remove" | "read" | "write" | "map" | "populate" | "size" | "resize" | "grow" | "preallocate" | "sync" |
-//            "close" | "lock"
+//   kind   = "any" | "open" | "remove" | "read" | "write" | "map" | "populate" | "size" | "resize" | "grow" |
+//            "preallocate" | "sync" | "close" | "lock"
 //   number = which call of that kind, counted from 1 over all files of the store; "+": that one and all later ones
 //   action = errno name ("ENOSPC") or number | "end" (reads: the file ends in the middle of the call)
 //   option = "short" (reads and writes: half of the bytes move before the failure) | "rank=" number
@@ -21,18 +22,31 @@
 namespace penstock::store {
 
 enum class Call : int {
-  kOpen, kRemove, kRead, kWrite, kMap, kPopulate, kSize, kResize, kGrow, kPreallocate, kSync, kClose, kLock, kAny
+  kOpen,
+  kRemove,
+  kRead,
+  kWrite,
+  kMap,
+  kPopulate,
+  kSize,
+  kResize,
+  kGrow,
+  kPreallocate,
+  kSync,
+  kClose,
+  kLock,
+  kAny
 };
 constexpr int kCallCount = static_cast<int>(Call::kAny);
 std::string_view name(Call call);
 
 struct FaultRule {
   Call call = Call::kAny;
-  std::int64_t number = 1;    ///< counted from 1
+  std::int64_t number = 1;  ///< counted from 1
   bool from_then_on = false;
-  int error = 5;              ///< errno of the failure; 0: a read that ends early and succeeds
-  bool half = false;          ///< half of the bytes move before the failure
-  int rank = -1;              ///< for whoever reads the environment: the rank that this is meant for, -1 all
+  int error = 5;      ///< errno of the failure; 0: a read that ends early and succeeds
+  bool half = false;  ///< half of the bytes move before the failure
+  int rank = -1;      ///< for whoever reads the environment: the rank that this is meant for, -1 all
 };
 
 /// Fails with kInfo naming the rule that does not parse.
@@ -55,8 +69,8 @@ class FaultPlan {
   std::atomic<std::int64_t> struck_ = 0;
 };
 
-/// Requires: `inner` outlives this.  Unlocking and unmapping are neither counted nor struck: they cannot fail usefully.  A close that is
-/// struck closes all the same, as close(2) does.
+/// Requires: `inner` outlives this.  Unlocking and unmapping are neither counted nor struck: they cannot fail usefully.
+///  A close that is struck closes all the same, as close(2) does.
 class FaultStore final : public Store {
  public:
   FaultStore(Store& inner, std::shared_ptr<FaultPlan> plan) : inner_(inner), plan_(std::move(plan)) {}

@@ -28,8 +28,8 @@ class MemoryContent {
 
   void read(Transfer& transfer) {
     const std::shared_lock guard(mutex_);
-    transfer.done = static_cast<std::size_t>(
-        std::clamp<Offset>(size_ - transfer.offset, 0, static_cast<Offset>(transfer.length)));
+    transfer.done =
+        static_cast<std::size_t>(std::clamp<Offset>(size_ - transfer.offset, 0, static_cast<Offset>(transfer.length)));
     if (transfer.done > 0) std::memcpy(transfer.memory, base_ + transfer.offset, transfer.done);
   }
 
@@ -181,8 +181,8 @@ class MemoryFile final : public File {
  private:
   Status too_large(Offset end) const {
     return Status::failure(Code::kNoSpace, ENOSPC,
-                           "'" + path_ + "' cannot reach " + std::to_string(end) + " bytes: a file in memory holds at most " +
-                               std::to_string(content_->capacity()));
+                           "'" + path_ + "' cannot reach " + std::to_string(end) +
+                               " bytes: a file in memory holds at most " + std::to_string(content_->capacity()));
   }
 
   std::shared_ptr<MemoryContent> content_;

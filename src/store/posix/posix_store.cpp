@@ -1,4 +1,5 @@
-// System calls on one file.  Every call continues after EINTR and short counts, and says file, offset and length when it fails.
+// System calls on one file.  Every call continues after EINTR and short counts, and says file, offset and length when
+// it fails.
 #include "store/posix/posix_store.h"
 
 #include <fcntl.h>
@@ -37,8 +38,8 @@ Offset page_bytes() {
 }
 
 std::string describe(const char* operation, const std::string& path, Offset offset, Offset length) {
-  return std::string(operation) + " of " + std::to_string(length) + " bytes at offset " + std::to_string(offset) + " of '" +
-         path + "'";
+  return std::string(operation) + " of " + std::to_string(length) + " bytes at offset " + std::to_string(offset) +
+         " of '" + path + "'";
 }
 
 /// fallocate(2) over [offset, offset + length), step by step; 0 or an errno.
@@ -57,7 +58,8 @@ int reserve(int descriptor, Offset offset, Offset length) {
 
 class PosixMapping final : public Mapping {
  public:
-  PosixMapping(int descriptor, const std::string& path, std::byte* base, Offset lead, Offset first, Offset length, bool writable)
+  PosixMapping(int descriptor, const std::string& path, std::byte* base, Offset lead, Offset first, Offset length,
+               bool writable)
       : descriptor_(descriptor), path_(path), base_(base), lead_(lead), writable_(writable) {
     data_ = base + lead;
     first_ = first;
@@ -68,13 +70,15 @@ class PosixMapping final : public Mapping {
   Status populate(Offset offset, Offset length) override {
     if (length <= 0) return {};
     if (offset < first_ || length > length_ - (offset - first_))
-      return Status::failure(Code::kIntern, describe("populating", path_, offset, length) + ": outside of what is mapped");
+      return Status::failure(Code::kIntern,
+                             describe("populating", path_, offset, length) + ": outside of what is mapped");
     const Offset from = (lead_ + (offset - first_)) & ~(page_bytes() - 1);
     const auto size = static_cast<std::size_t>(lead_ + (offset - first_) + length - from);
     int error = fault_in(base_ + from, size);
     if (error == 0) return {};
     // EINVAL: a kernel before 5.14.  EFAULT: touching would have been SIGBUS; only the calls below know why.
-    if (error != EFAULT && error != EINVAL) return Status::from_errno(error, describe("mapping", path_, offset, length));
+    if (error != EFAULT && error != EINVAL)
+      return Status::from_errno(error, describe("mapping", path_, offset, length));
     const bool can_fault_in = error == EFAULT;
     struct stat info;
     if (fstat(descriptor_, &info) != 0) return Status::from_errno(errno, "size of '" + path_ + "'");
@@ -83,8 +87,8 @@ class PosixMapping final : public Mapping {
                              describe("mapping", path_, offset, length) + ": the file has only " +
                                  std::to_string(info.st_size) + " bytes; somebody made it shorter meanwhile");
     if (writable_) {
-      // Reserved storage can not run out when the page is touched.  Where the file system cannot reserve, an old kernel leaves us
-      // with the size check alone.
+      // Reserved storage can not run out when the page is touched.  Where the file system cannot reserve, an old kernel
+      // leaves us with the size check alone.
       error = reserve(descriptor_, offset, length);
       if (error != 0 && (can_fault_in || (error != EOPNOTSUPP && error != ENOSYS)))
         return Status::from_errno(error == EOPNOTSUPP || error == ENOSYS ? ENOSPC : error,
@@ -133,14 +137,16 @@ class PosixFile final : public File {
     if (!traits_.can_map) return Status::failure(Code::kUnsupported, "'" + path_ + "' cannot be mapped into memory");
     Offset end = 0;
     if (first < 0 || length <= 0 || !checked_add(first, length, end))
-      return Status::failure(Code::kArgument, EINVAL, describe("mapping", path_, first, length) + ": not a range of a file");
+      return Status::failure(Code::kArgument, EINVAL,
+                             describe("mapping", path_, first, length) + ": not a range of a file");
     const Offset lead = first & (page_bytes() - 1);
     void* base = mmap(nullptr, static_cast<std::size_t>(lead + length), writable ? PROT_READ | PROT_WRITE : PROT_READ,
                       MAP_SHARED, descriptor_, first - lead);
     if (base == MAP_FAILED) {
       const int error = errno;
       const std::string what = describe("mapping", path_, first, length);
-      if (error == ENODEV || error == EINVAL) return Status::failure(Code::kUnsupported, error, what + ": not possible here");
+      if (error == ENODEV || error == EINVAL)
+        return Status::failure(Code::kUnsupported, error, what + ": not possible here");
       return Status::from_errno(error, what);
     }
     return std::unique_ptr<Mapping>(
@@ -163,13 +169,14 @@ class PosixFile final : public File {
     const Result<Offset> present = size();
     if (!present) return present.status();
     if (*present >= size_bytes) return {};
-    // Not ftruncate: between looking at the size and cutting to it, another process may have written further.  Reserving the last
-    // byte extends the file, and does nothing to one that is longer already.
+    // Not ftruncate: between looking at the size and cutting to it, another process may have written further.
+    // Reserving the last byte extends the file, and does nothing to one that is longer already.
     const int error = reserve(descriptor_, size_bytes - 1, 1);
     if (error == 0) return {};
     if (error == EOPNOTSUPP || error == ENOSYS)
-      return Status::failure(Code::kUnsupported, error,
-                             setting_size(size_bytes) + ": " + traits_.file_system + " cannot extend a file without writing to it");
+      return Status::failure(
+          Code::kUnsupported, error,
+          setting_size(size_bytes) + ": " + traits_.file_system + " cannot extend a file without writing to it");
     return Status::from_errno(error, setting_size(size_bytes));
   }
 
@@ -177,7 +184,8 @@ class PosixFile final : public File {
     if (size_bytes <= 0) return {};
     const int error = reserve(descriptor_, 0, size_bytes);
     if (error == EOPNOTSUPP || error == ENOSYS) return append_zeros(size_bytes);
-    if (error != 0) return Status::from_errno(error, "reserving " + std::to_string(size_bytes) + " bytes for '" + path_ + "'");
+    if (error != 0)
+      return Status::from_errno(error, "reserving " + std::to_string(size_bytes) + " bytes for '" + path_ + "'");
     return {};
   }
 
@@ -204,8 +212,8 @@ class PosixFile final : public File {
     return {};
   }
 
-  // The kernel's locks belong to the open file description: they exclude other processes and other opens, but neither two threads of this
-  // file, nor do they count.  `locks_` does both.
+  // The kernel's locks belong to the open file description: they exclude other processes and other opens, but neither
+  // two threads of this file, nor do they count.  `locks_` does both.
   Status lock_range(Offset offset, Offset length, bool exclusive) override {
     PENSTOCK_TRY(check_range(offset, length));
     locks_used_.store(true, std::memory_order_relaxed);
@@ -227,7 +235,8 @@ class PosixFile final : public File {
       const int failed = set_lock(F_OFD_SETLK, F_UNLCK, part.first, part.second);
       if (failed != 0) error = failed;
     });
-    if (!found) return Status::failure(Code::kIntern, describe("unlocking", path_, offset, length) + ": it was not locked");
+    if (!found)
+      return Status::failure(Code::kIntern, describe("unlocking", path_, offset, length) + ": it was not locked");
     return error == 0 ? Status() : lock_failure(error, offset, length);
   }
 
@@ -250,9 +259,9 @@ class PosixFile final : public File {
   Status read_one(Transfer& transfer, bool& at_end) {
     transfer.done = 0;
     while (transfer.done < transfer.length) {
-      const ssize_t moved = pread(descriptor_, transfer.memory + transfer.done,
-                                  std::min(transfer.length - transfer.done, kCallBytesMax),
-                                  transfer.offset + static_cast<Offset>(transfer.done));
+      const ssize_t moved =
+          pread(descriptor_, transfer.memory + transfer.done, std::min(transfer.length - transfer.done, kCallBytesMax),
+                transfer.offset + static_cast<Offset>(transfer.done));
       if (moved < 0) {
         if (errno == EINTR) continue;
         return transfer_failure("read", transfer);
@@ -269,9 +278,9 @@ class PosixFile final : public File {
   Status write_one(Transfer& transfer) {
     transfer.done = 0;
     while (transfer.done < transfer.length) {
-      const ssize_t moved = pwrite(descriptor_, transfer.memory + transfer.done,
-                                   std::min(transfer.length - transfer.done, kCallBytesMax),
-                                   transfer.offset + static_cast<Offset>(transfer.done));
+      const ssize_t moved =
+          pwrite(descriptor_, transfer.memory + transfer.done, std::min(transfer.length - transfer.done, kCallBytesMax),
+                 transfer.offset + static_cast<Offset>(transfer.done));
       if (moved < 0) {
         if (errno == EINTR) continue;
         return transfer_failure("write", transfer);
@@ -397,8 +406,9 @@ class PosixFile final : public File {
     return "setting the size of '" + path_ + "' to " + std::to_string(size_bytes) + " bytes";
   }
 
-  /// Reserves by writing, where the file system cannot reserve otherwise: only behind the end of the file, so nothing is cut and nothing that
-  /// was there is touched.  Requires: nobody else writes there meanwhile (MPI 4.1 section 14.2.5 makes that a conflict).
+  /// Reserves by writing, where the file system cannot reserve otherwise: only behind the end of the file, so nothing
+  /// is cut and nothing that was there is touched.  Requires: nobody else writes there meanwhile (MPI 4.1 section
+  /// 14.2.5 makes that a conflict).
   Status append_zeros(Offset size_bytes) {
     const Result<Offset> present = size();
     if (!present) return present.status();
@@ -415,7 +425,8 @@ class PosixFile final : public File {
   Status check_range(Offset offset, Offset length) const {
     Offset end = 0;
     if (offset >= 0 && length > 0 && checked_add(offset, length, end)) return {};
-    return Status::failure(Code::kArgument, EINVAL, describe("locking", path_, offset, length) + ": not a range of a file");
+    return Status::failure(Code::kArgument, EINVAL,
+                           describe("locking", path_, offset, length) + ": not a range of a file");
   }
 
   int set_lock(int command, short type, Offset offset, Offset length) const {
@@ -431,7 +442,8 @@ class PosixFile final : public File {
     const std::string what = describe("locking", path_, offset, length);
     if (error == EINVAL || error == ENOSYS || error == EOPNOTSUPP)
       return Status::failure(Code::kUnsupported, error,
-                             what + ": " + traits_.file_system + " gives no byte-range locks as it is mounted here (Lustre: mount with flock)");
+                             what + ": " + traits_.file_system +
+                                 " gives no byte-range locks as it is mounted here (Lustre: mount with flock)");
     return Status::from_errno(error, what);
   }
 
@@ -474,7 +486,8 @@ Traits traits_of(int descriptor, const struct stat& info, bool writable, bool ca
   do {
     failed = fstatfs(descriptor, &system);
   } while (failed != 0 && errno == EINTR);
-  const FileSystem& facts = file_system_of_magic(failed == 0 ? static_cast<unsigned long>(system.f_type) & 0xffffffffUL : 0);
+  const FileSystem& facts =
+      file_system_of_magic(failed == 0 ? static_cast<unsigned long>(system.f_type) & 0xffffffffUL : 0);
   traits.file_system = facts.name;
   traits.node_local = facts.node_local;
   traits.coherent_between_nodes = facts.coherent_between_nodes;

@@ -69,7 +69,9 @@ class TraceFile final : public ForwardingFile {
   Result<Offset> size() override { return counted(counts_->size, inner_->size()); }
   Status resize(Offset size_bytes) override { return counted(counts_->resize, inner_->resize(size_bytes)); }
   Status grow(Offset size_bytes) override { return counted(counts_->grow, inner_->grow(size_bytes)); }
-  Status preallocate(Offset size_bytes) override { return counted(counts_->preallocate, inner_->preallocate(size_bytes)); }
+  Status preallocate(Offset size_bytes) override {
+    return counted(counts_->preallocate, inner_->preallocate(size_bytes));
+  }
   Status sync() override { return counted(counts_->sync, inner_->sync()); }
   Status close() override { return counted(counts_->close, inner_->close()); }
   Status lock_range(Offset offset, Offset length, bool exclusive) override {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -33,6 +34,8 @@ namespace {
 
 /// Sentences are few and repeat; a program that loops on a failing call must not fill MPI's table of codes.
 constexpr std::size_t kSentencesKept = 256;
+/// Different failures of one file that its report quotes; all are counted.
+constexpr std::size_t kErrorsReported = 16;
 
 using CreateCode = int(int, int, const char*, int, int, const char*, const char*, ...);
 
@@ -268,7 +271,13 @@ ErrorHandler& default_error_handler() {
 int raise(MPI_File file, const Status& status) {
   if (status.ok()) return MPI_SUCCESS;
   const int code = error_code(status);
-  const OpenFile* open = find_open(file);
+  OpenFile* open = find_open(file);
+  if (open != nullptr && open->trace != nullptr) {
+    std::lock_guard lock(open->mutex);
+    const std::string text(status.text());
+    if (open->errors.size() < kErrorsReported && std::find(open->errors.begin(), open->errors.end(), text) == open->errors.end())
+      open->errors.push_back(text);
+  }
   // A copy: the handler may close the file or set another handler.
   const ErrorHandler handler = open != nullptr ? open->error_handler : default_error_handler();
   return handler.call(file, code);

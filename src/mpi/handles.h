@@ -40,9 +40,10 @@ struct OpenFile {
   Offset displacement = 0;
   const DataRepresentation* representation = nullptr;
   Split split;
-  std::mutex mutex;                     ///< guards split, deferred and complaints
+  std::mutex mutex;                     ///< guards split, deferred, complaints and errors
   Status deferred;                      ///< a non-blocking write that failed and could not be reported; told by the next sync or close
   std::vector<std::string> complaints;
+  std::vector<std::string> errors;      ///< the first few different failures, for the report
   std::unique_ptr<trace::FileTrace> trace;
   double opened_seconds = 0;            ///< wall-clock time of opening, since the epoch
 };

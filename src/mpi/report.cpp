@@ -87,7 +87,8 @@ nlohmann::json to_json(const OpenFile& open, const std::vector<Share>& shares) {
           {"phases", phases},
           {"background_seconds", {{"sum", seconds(sum.background_ns)}, {"max", seconds(most.background_ns)}}},
           {"hints", file.hints().effective},
-          {"complaints", open.complaints}};
+          {"complaints", open.complaints},
+          {"errors", open.errors}};
 }
 
 }  // namespace

@@ -1,0 +1,27 @@
+"""`penstock run` on the library that was built: the report it writes is one that the reader takes, and phases add up to the wall time."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+PROGRAM = TOP / "build/release/kernels/mpich/e3sm"
+
+
+@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/release/kernels/mpich/e3sm is not built")
+@pytest.mark.skipif(shutil.which("mpiexec.mpich") is None, reason="mpiexec.mpich is missing")
+def test_a_real_run_ends_with_a_table(tmp_path):
+    report = tmp_path / "report.jsonl"
+    line = [TOP / "bin/penstock", "run", "--report", report, "mpiexec.mpich", "-n", "2", PROGRAM, "--ne", "4", "--file", tmp_path / "out"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "out" in done.stderr and "is missing" not in done.stderr, done.stderr
+    files = [json.loads(text) for text in report.read_text().splitlines()]
+    assert files
+    for file in files:
+        phases = sum(phase["sum"] for phase in file["phases"].values())
+        assert phases == pytest.approx(file["wall_seconds"]["sum"], rel=1e-6)
+        assert file["ranks"] == 2 and file["errors"] == []

@@ -180,7 +180,10 @@ std::string check(Subject& subject, std::uint64_t seed, Number size) {
 
 class Random : public testing::TestWithParam<const char*> {
  protected:
-  Random() : mappable_({.can_map = true}), name_(std::string(GetParam()) == "ext4_or_so" ? "/tmp" : "/dev/shm") {}
+  Random()
+      : mappable_({.can_map = true}),
+        name_(std::string(GetParam()) == "temporary_directory" ? test::TemporaryFile::default_directory()
+                                                               : "/dev/shm") {}
   store::Store& store() {
     const std::string kind = GetParam();
     if (kind == "memory") return plain_;
@@ -305,7 +308,7 @@ TEST_P(Random, DisjointWritersLoseNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, Random, testing::Values("memory", "mappable_memory", "tmpfs", "ext4_or_so"),
+INSTANTIATE_TEST_SUITE_P(Stores, Random, testing::Values("memory", "mappable_memory", "tmpfs", "temporary_directory"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// Larger than any window of a strategy, so that pieces are cut by windows.

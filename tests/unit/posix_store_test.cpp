@@ -305,7 +305,8 @@ TEST_F(PosixStoreTest, ResizeIsExactAndGrowNeverCuts) {
   ASSERT_TRUE(put(*file, 0, "0123456789").ok());
   ASSERT_TRUE(file->grow(5).ok());
   EXPECT_EQ(*file->size(), 10);
-  ASSERT_TRUE(file->grow(20).ok());
+  const Status grown = file->grow(20);
+  ASSERT_TRUE(grown.ok() || (grown.code() == Code::kUnsupported && file->resize(20).ok())) << grown.text();
   EXPECT_EQ(*file->size(), 20);
   EXPECT_EQ(get(*file, 0, 20), std::string("0123456789") + std::string(10, '\0'));
   ASSERT_TRUE(file->resize(4).ok());
@@ -317,6 +318,7 @@ TEST_F(PosixStoreTest, ResizeIsExactAndGrowNeverCuts) {
 
 TEST_F(PosixStoreTest, GrowNeverCutsWhileOthersGrow) {
   const auto file = create();
+  if (file->grow(1).code() == Code::kUnsupported) GTEST_SKIP() << file->traits().file_system << " cannot grow a file";
   std::atomic<bool> stop = false;
   std::thread grower([&] {
     for (Offset size = 1; !stop; size = size % 4096 + 1) ASSERT_TRUE(file->grow(size).ok());

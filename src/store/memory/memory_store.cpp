@@ -132,7 +132,7 @@ class MemoryFile final : public File {
     for (Transfer& transfer : batch) transfer.done = 0;
     for (Transfer& transfer : batch) {
       if (transfer.offset < 0) return Status::from_errno(EINVAL, "write at a negative offset of '" + path_ + "'");
-      if (!content_->write(transfer)) return too_large(transfer.offset + static_cast<Offset>(transfer.length));
+      if (!content_->write(transfer)) return too_large();
     }
     return {};
   }
@@ -142,18 +142,16 @@ class MemoryFile final : public File {
     Offset end = 0;
     if (first < 0 || length <= 0 || !checked_add(first, length, end))
       return Status::failure(Code::kArgument, EINVAL, "mapping '" + path_ + "': not a range of a file");
-    if (end > content_->capacity()) return too_large(end);
+    if (end > content_->capacity()) return too_large();
     return std::unique_ptr<Mapping>(new MemoryMapping(content_, first, length));
   }
 
   Result<Offset> size() override { return content_->size(); }
   Status resize(Offset size_bytes) override {
     if (size_bytes < 0) return Status::from_errno(EINVAL, "setting the size of '" + path_ + "'");
-    return content_->resize(size_bytes, true) ? Status() : too_large(size_bytes);
+    return content_->resize(size_bytes, true) ? Status() : too_large();
   }
-  Status grow(Offset size_bytes) override {
-    return content_->resize(size_bytes, false) ? Status() : too_large(size_bytes);
-  }
+  Status grow(Offset size_bytes) override { return content_->resize(size_bytes, false) ? Status() : too_large(); }
   Status preallocate(Offset size_bytes) override { return grow(size_bytes); }
   Status sync() override { return {}; }
   Status close() override {
@@ -179,10 +177,10 @@ class MemoryFile final : public File {
   [[nodiscard]] const Traits& traits() const override { return traits_; }
 
  private:
-  Status too_large(Offset end) const {
-    return Status::failure(Code::kNoSpace, ENOSPC,
-                           "'" + path_ + "' cannot reach " + std::to_string(end) +
-                               " bytes: a file in memory holds at most " + std::to_string(content_->capacity()));
+  Status too_large() const {
+    return Status::failure(
+        Code::kNoSpace, ENOSPC,
+        "'" + path_ + "' is full: a file in memory holds at most " + std::to_string(content_->capacity()) + " bytes");
   }
 
   std::shared_ptr<MemoryContent> content_;

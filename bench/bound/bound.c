@@ -193,7 +193,7 @@ struct outcome {
 static void move(const struct options *options, enum way way, int writing, unsigned char *buffer, unsigned char *window,
                  struct series *series) {
   const int file = open_posix(options->file, writing ? O_RDWR : O_RDONLY);
-  barrier();
+  start_together();
   const double start = MPI_Wtime();
   switch (way) {
     case MAP: move_mapped(options, file, writing, buffer); break;

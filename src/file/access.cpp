@@ -180,7 +180,9 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
                                 request.bytes,
                                 request.buffer,
                                 trace,
-                                request.write ? hints_.write_buffer_bytes : hints_.read_buffer_bytes};
+                                request.write ? hints_.write_buffer_bytes : hints_.read_buffer_bytes,
+                                comm_->topology().rank_in_node,
+                                comm_->topology().ranks_in_node};
   // A sieving neighbour rewrites whole windows: while there is one, every write keeps it out of the range it touches.  The sieved strategy
   // locks its own windows.
   std::optional<WriteGuard> guard;

@@ -10,6 +10,10 @@ namespace {
 /// Pieces this far apart, from start to start, are on pages of their own: a call for each costs less than a page fault
 /// or a page read in vain for each.  (Pieces of this length are covered too: they are at least their length apart.)
 constexpr Offset kDistanceMax = 4096;
+/// Where a good part of each page is written, a new page costs about the same by a call as by a mapping, and a mapping
+/// saves the calls: that outweighs its page faults up to pieces this far apart.
+constexpr Offset kWriteDistanceMax = 32768;
+constexpr Offset kWriteSparsity = 4;
 /// Mapping and unmapping cost as much as about ten calls.
 constexpr Offset kMappedPiecesMin = 16;
 /// Sieving copies what lies between as well; from this ratio on a mapping, which only faults it in, reads faster.
@@ -20,6 +24,12 @@ bool can_map(const StoreFacts& facts) { return facts.can_map && facts.maps_coher
 
 bool is_dense(const Pattern& pattern) {
   return pattern.pieces > 1 && pattern.span_bytes / pattern.pieces < kDistanceMax;
+}
+
+bool is_dense_to_write(const Pattern& pattern) {
+  if (is_dense(pattern)) return true;
+  return pattern.pieces > 1 && pattern.span_bytes / pattern.pieces <= kWriteDistanceMax &&
+         pattern.span_bytes / kWriteSparsity <= pattern.bytes;
 }
 
 Choice choose_read(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints) {
@@ -34,7 +44,7 @@ Choice choose_read(const Pattern& pattern, const StoreFacts& facts, const hints:
 }
 
 Choice choose_write(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve) {
-  if (!is_dense(pattern)) return Choice::kIndependent;
+  if (!is_dense_to_write(pattern)) return Choice::kIndependent;
   if (may_sieve && hints.sieve_writes == hints::Switch::kEnable) return Choice::kSieved;
   if (can_map(facts) && facts.node_local && pattern.pieces >= kMappedPiecesMin) return Choice::kMapped;
   return Choice::kIndependent;

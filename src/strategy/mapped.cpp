@@ -13,9 +13,9 @@ using trace::PhaseScope;
 
 /// Address space taken at once.
 constexpr Offset kMapBytes = Offset{64} << 20;
-/// Pages are faulted in just before they are copied to or from: they are still in the cache, and somebody else's
-/// truncation has little time to come between.
-constexpr Offset kPopulateBytes = Offset{1} << 20;
+/// Pages are faulted in just before they are copied to or from: they are still in a core's own cache, and somebody
+/// else's truncation has little time to come between.
+constexpr Offset kPopulateBytes = Offset{256} << 10;
 constexpr Offset kPageBytes = 4096;
 
 struct Reading {
@@ -52,7 +52,9 @@ Access part_of(const Access& access, const Window& window) {
           .bytes = window.bytes,
           .buffer = access.buffer,
           .trace = access.trace,
-          .buffer_bytes = access.buffer_bytes};
+          .buffer_bytes = access.buffer_bytes,
+          .turn = access.turn,
+          .turns = access.turns};
 }
 
 /// The data whose offsets lie within `span_bytes` from that of `position`.
@@ -74,19 +76,40 @@ bool is_dense(const access::Tiling& file, const Window& window) {
 }
 
 template <typename Direction>
+Status copy_chunk(const Access& access, const Window& chunk, store::Mapping& mapping) {
+  {
+    const PhaseScope phase(access.trace, Direction::kPhase);
+    PENSTOCK_TRY(mapping.populate(chunk.first, chunk.end - chunk.first));
+  }
+  const PhaseScope phase(access.trace, Phase::kCopy);
+  const Access part = part_of(access, chunk);
+  access::Zip zip(part.file, part.position, part.memory, part.memory_position, part.bytes);
+  access::Step step;
+  while (zip.next(step)) Direction::copy(access, step, mapping.data() + (step.file_offset - mapping.first()));
+  return {};
+}
+
+/// Chunks lie at multiples of kPopulateBytes in the file, the same for all ranks, and each rank begins at its own share
+/// of them and goes round.  Two ranks that fault the same new pages in at once cost nearly twice as much as two that
+/// come one after the other, and interleaved ranks that begin at the same place stay together to the end.
+template <typename Direction>
 Status copy_through(const Access& access, const Window& window, store::Mapping& mapping) {
-  for (Offset moved = 0; moved < window.bytes;) {
-    const Window chunk = window_at(access.file, window.position + moved, window.bytes - moved, kPopulateBytes);
-    {
-      const PhaseScope phase(access.trace, Direction::kPhase);
-      PENSTOCK_TRY(mapping.populate(chunk.first, chunk.end - chunk.first));
-    }
-    const PhaseScope phase(access.trace, Phase::kCopy);
-    const Access part = part_of(access, chunk);
-    access::Zip zip(part.file, part.position, part.memory, part.memory_position, part.bytes);
-    access::Step step;
-    while (zip.next(step)) Direction::copy(access, step, mapping.data() + (step.file_offset - mapping.first()));
-    moved += chunk.bytes;
+  const Offset lowest = window.first / kPopulateBytes;
+  const Offset chunks = (window.end - 1) / kPopulateBytes - lowest + 1;
+  const Offset begin = chunks * access.turn / access.turns;
+  for (Offset taken = 0; taken < chunks; ++taken) {
+    const Offset from = (lowest + (begin + taken) % chunks) * kPopulateBytes;
+    const Offset last = window.position + window.bytes;
+    Offset to = 0;  // the last chunk there can be ends behind the largest offset
+    if (!checked_add(from, kPopulateBytes, to)) to = INT64_MAX;
+    Window chunk;
+    chunk.position = std::clamp(access::position_of(access.file, from), window.position, last);
+    chunk.bytes = std::clamp(access::position_of(access.file, to), window.position, last) - chunk.position;
+    if (chunk.bytes == 0) continue;
+    const access::Bounds bounds = access::bounds_of(access.file, chunk.position, chunk.bytes);
+    chunk.first = bounds.first;
+    chunk.end = bounds.end;
+    PENSTOCK_TRY(copy_chunk<Direction>(access, chunk, mapping));
   }
   return {};
 }

@@ -26,6 +26,10 @@ struct Access {
   std::byte* buffer = nullptr;
   trace::OpTrace& trace;
   Offset buffer_bytes = 4 << 20;  ///< bound on staging memory (reads: ind_rd_buffer_size, writes: ind_wr_buffer_size)
+  /// This is the `turn`-th of `turns` ranks of the node that may write nearby at the same time: each begins somewhere
+  /// else, so that they do not all wait for the same pages.
+  int turn = 0;
+  int turns = 1;
 };
 
 /// Each returns the number of bytes moved, counted from the start without a gap: `access.bytes`, or less at the end of

@@ -44,7 +44,8 @@ TEST(Choose, FewPiecesAreNotWorthAMapping) {
 TEST(Choose, LargeOrDistantPiecesGoDirectly) {
   for (const bool write : {false, true}) {
     EXPECT_EQ(choose(pieces(write, 1000, 65536, 131072), kLocal, {}, true), Choice::kIndependent);
-    EXPECT_EQ(choose(pieces(write, 1000, 4096, 8192), kLocal, {}, true), Choice::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1000, 4096, 8192), kLocal, {}, true), write ? Choice::kMapped : Choice::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1000, 1024, 8192), kLocal, {}, true), Choice::kIndependent);
     EXPECT_EQ(choose(pieces(write, 1000, 8, 8192), kLocal, {}, true), Choice::kIndependent);
     EXPECT_NE(choose(pieces(write, 1000, 512, 1024), kLocal, {}, true), Choice::kIndependent);
   }

@@ -40,6 +40,11 @@ void copy_strided(std::byte* to, Offset to_stride, const std::byte* from, Offset
     case 16: return copy_pieces<16>(to, to_stride, from, from_stride, count);
     case 24: return copy_pieces<24>(to, to_stride, from, from_stride, count);
     case 32: return copy_pieces<32>(to, to_stride, from, from_stride, count);
+    case 40: return copy_pieces<40>(to, to_stride, from, from_stride, count);
+    case 48: return copy_pieces<48>(to, to_stride, from, from_stride, count);
+    case 64: return copy_pieces<64>(to, to_stride, from, from_stride, count);
+    case 96: return copy_pieces<96>(to, to_stride, from, from_stride, count);
+    case 128: return copy_pieces<128>(to, to_stride, from, from_stride, count);
     default: break;
   }
   for (Offset i = 0; i < count; ++i)

@@ -104,7 +104,8 @@ class Zip {
 };
 
 /// Copies count pieces of length bytes between two strided places that do not overlap.  The hot loop of every strategy:
-/// lengths 1, 2, 4, 8, 12, 16, 24 and 32 are compiled apart.
+/// the lengths of common elements, from 1 to
+/// 128 bytes, are compiled apart.
 void copy_strided(std::byte* to, Offset to_stride, const std::byte* from, Offset from_stride, Offset length, Offset count);
 
 }  // namespace penstock::access

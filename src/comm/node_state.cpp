@@ -15,8 +15,8 @@ namespace penstock::comm {
 namespace {
 
 constexpr std::int64_t kFirstNapNs = 250'000;
-// About ten microseconds: longer than a hand-over between two running ranks takes, shorter than a futex round trip hurts.
-constexpr int kSpins = 300;
+// About fifty microseconds, what a sleep and its wake-up cost on a virtual machine: who waits longer than that loses at most as much again.
+constexpr int kSpins = 1500;
 
 void pause_processor() {
 #if defined(__x86_64__) || defined(__i386__)

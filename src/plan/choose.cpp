@@ -16,9 +16,11 @@ constexpr Offset kWriteDistanceMax = 32768;
 constexpr Offset kWriteSparsity = 4;
 /// Mapping and unmapping cost as much as about ten calls.
 constexpr Offset kMappedPiecesMin = 16;
-/// Sieving copies what lies between as well; from this ratio on a mapping, which only faults it in, reads faster.
+/// Sieving copies everything into a buffer first, a mapping only faults it in.  That pays from this span on, and before
+/// it where the pieces are a small part of what lies between.
+constexpr Offset kMappedReadSpanMin = Offset{1} << 20;
 constexpr Offset kSparseReadRatio = 8;
-constexpr Offset kSparseReadPiecesMin = 64;
+constexpr Offset kMappedReadPiecesMin = 64;
 
 bool can_map(const StoreFacts& facts) { return facts.can_map && facts.maps_coherent; }
 
@@ -39,8 +41,8 @@ Choice choose_read(const Pattern& pattern, const StoreFacts& facts, const hints:
   if (!is_dense(pattern)) return Choice::kIndependent;
   if (hints.sieve_reads == Switch::kDisable)
     return may_map && pattern.pieces >= kMappedPiecesMin ? Choice::kMapped : Choice::kIndependent;
-  const bool sparse = pattern.span_bytes / kSparseReadRatio > pattern.bytes;
-  return may_map && sparse && pattern.pieces >= kSparseReadPiecesMin ? Choice::kMapped : Choice::kSieved;
+  const bool pays = pattern.span_bytes >= kMappedReadSpanMin || pattern.span_bytes / kSparseReadRatio > pattern.bytes;
+  return may_map && pays && pattern.pieces >= kMappedReadPiecesMin ? Choice::kMapped : Choice::kSieved;
 }
 
 Choice choose_write(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve) {

@@ -91,12 +91,13 @@ Status copy_chunk(const Access& access, const Window& chunk, store::Mapping& map
 
 /// Chunks lie at multiples of kPopulateBytes in the file, the same for all ranks, and each rank begins at its own share
 /// of them and goes round.  Two ranks that fault the same new pages in at once cost nearly twice as much as two that
-/// come one after the other, and interleaved ranks that begin at the same place stay together to the end.
+/// come one after the other, and interleaved ranks that begin at the same place stay together to the end.  Readers go
+/// forward, which is what the kernel reads ahead for.
 template <typename Direction>
 Status copy_through(const Access& access, const Window& window, store::Mapping& mapping) {
   const Offset lowest = window.first / kPopulateBytes;
   const Offset chunks = (window.end - 1) / kPopulateBytes - lowest + 1;
-  const Offset begin = chunks * access.turn / access.turns;
+  const Offset begin = Direction::kWritable ? chunks * access.turn / access.turns : 0;
   for (Offset taken = 0; taken < chunks; ++taken) {
     const Offset from = (lowest + (begin + taken) % chunks) * kPopulateBytes;
     const Offset last = window.position + window.bytes;

@@ -29,7 +29,8 @@ TEST(Choose, NothingAndOnePieceGoDirectly) {
 
 TEST(Choose, ManySmallPieces) {
   EXPECT_EQ(choose(pieces(true, 100'000, 8, 16), kLocal, {}, false), Choice::kMapped);
-  EXPECT_EQ(choose(pieces(false, 100'000, 8, 16), kLocal, {}, false), Choice::kSieved);
+  EXPECT_EQ(choose(pieces(false, 100'000, 8, 16), kLocal, {}, false), Choice::kMapped);
+  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kLocal, {}, false), Choice::kSieved);
   EXPECT_EQ(choose(pieces(false, 100'000, 64, 1024), kLocal, {}, false), Choice::kMapped);
   EXPECT_EQ(choose(pieces(true, 100'000, 8, 16), kNetwork, {}, false), Choice::kIndependent);
   EXPECT_EQ(choose(pieces(false, 100'000, 64, 1024), kNetwork, {}, false), Choice::kSieved);

@@ -17,7 +17,7 @@ std::vector<std::byte> pattern(std::size_t size) {
 TEST(CopyStrided, PutsEveryByteWhereItBelongsAndNoOther) {
   constexpr Offset kMiddle = 4096;
   const std::vector<std::byte> from = pattern(2 * kMiddle);
-  for (Offset length : {0, 1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 64})
+  for (Offset length : {0, 1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 32, 40, 48, 64, 96, 100, 128})
     for (Offset count : {0, 1, 2, 3, 17})
       for (Offset to_gap : {0, 1, 8})
         for (Offset from_gap : {0, 3, 16})

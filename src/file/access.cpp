@@ -64,11 +64,18 @@ Result<Offset> File::claim_position(const Request& request) {
   Offset start = request.offset_etypes;
   if (request.pointer == Pointer::kIndividual) start = individual_.fetch_add(etypes, std::memory_order_relaxed);
   if (request.pointer == Pointer::kShared) start = comm_->fetch_add(shared_word(), etypes);
+  const Result<Offset> position = position_of_etype(view, start, request.bytes);
+  if (!position.ok() && request.pointer == Pointer::kIndividual) individual_.fetch_sub(etypes, std::memory_order_relaxed);
+  return position;
+}
+
+Result<Offset> File::position_of_etype(const View& view, Offset etype, Offset bytes) const {
   Offset position = 0;
   Offset end = 0;
-  if (!checked_multiply(start, view.etype_size, position) || !checked_add(position, request.bytes, end))
-    return Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(request.bytes) + " bytes at etype " +
-                                                std::to_string(start) + " ends beyond the largest offset");
+  if (!checked_multiply(etype, view.etype_size, position) || !checked_add(position, bytes, end) ||
+      (view.contiguous && !checked_add(view.contiguous_start, end, end)))
+    return Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(bytes) + " bytes at etype " +
+                                                std::to_string(etype) + " ends beyond the largest offset");
   return position;
 }
 
@@ -82,10 +89,10 @@ Result<Offset> File::claim_ordered(const Request& request, Status& local) {
   Offset base = 0;
   if (comm_->topology().rank == 0) base = comm_->fetch_add(shared_word(), total);
   if (comm_->topology().size > 1) PENSTOCK_TRY(comm_->broadcast(&base, sizeof base, 0));
-  Offset position = 0;
-  if (!checked_multiply(base + before, view.etype_size, position))
+  Offset start = 0;
+  if (!checked_add(base, before, start))
     return Status::failure(Code::kArgument, path_ + ": the shared pointer is beyond the largest offset");
-  return position;
+  return position_of_etype(view, start, request.bytes);
 }
 
 void File::give_back(const View& view, const Request& request, Offset bytes_moved) {

@@ -168,6 +168,8 @@ class File {
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(bool create);
   Result<Offset> claim_position(const Request& request);         ///< in bytes of data; advances the pointer it used
+  /// In bytes of data; fails when an access of `bytes` from there ends beyond what an offset can say.
+  Result<Offset> position_of_etype(const View& view, Offset etype, Offset bytes) const;
   Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);

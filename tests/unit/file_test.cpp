@@ -88,6 +88,28 @@ TEST(Pointers, IndividualAdvancesByWhatWasThere) {
   });
 }
 
+TEST(Pointers, NothingEndsBeyondTheLargestOffset) {
+  store::MemoryStore store;
+  comm::run_ranks(1, [&](comm::Comm& group) {
+    auto file = open_on(group, store, read_write());
+    trace::OpTrace trace(nullptr);
+    file::View view;
+    view.contiguous_start = Offset{1} << 62;
+    view.filetype = access::bytes_at(view.contiguous_start);
+    ASSERT_TRUE(file->set_view(view, 0, trace, {}).ok());
+    char byte = 'x';
+    for (const bool write : {true, false}) {
+      EXPECT_EQ(file->access(request_of(write, &byte, 1, file::Pointer::kExplicit, Offset{1} << 62), trace).status.code(), Code::kArgument);
+      ASSERT_TRUE(file->seek(Offset{1} << 62, file::Whence::kSet).ok());
+      EXPECT_EQ(file->access(request_of(write, &byte, 1, file::Pointer::kIndividual), trace).status.code(), Code::kArgument);
+      EXPECT_EQ(file->position_etypes(), Offset{1} << 62) << "an access that was refused has not moved the pointer";
+      ASSERT_TRUE(file->seek_shared(Offset{1} << 62, file::Whence::kSet, trace, {}).ok());
+      EXPECT_EQ(file->access(request_of(write, &byte, 1, file::Pointer::kOrdered, 0, true), trace).status.code(), Code::kArgument);
+    }
+    EXPECT_TRUE(file->close(trace).ok());
+  });
+}
+
 TEST(Pointers, SharedHandsOutEachPlaceOnce) {
   store::MemoryStore store;
   constexpr int kRanks = 4;

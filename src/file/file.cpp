@@ -58,9 +58,11 @@ File::File(std::unique_ptr<comm::Comm> comm, store::Store& store, std::string pa
       store_(store),
       path_(std::move(path)),
       mode_(mode),
-      hints_(hints),
       trace_(trace),
-      view_(std::make_shared<const View>()) {}
+      view_(std::make_shared<const View>()) {
+  hints_kept_.push_back(std::make_unique<const hints::Hints>(hints));
+  hints_ = hints_kept_.back().get();
+}
 
 File::~File() = default;
 
@@ -114,8 +116,8 @@ Status File::open_here(bool create) {
   options.write = mode_.write;
   options.create = create;
   options.exclusive = create && mode_.exclusive;
-  options.permissions = hints_.permissions;
-  options.no_atime = hints_.no_atime != hints::Switch::kDisable;
+  options.permissions = hints().permissions;
+  options.no_atime = hints().no_atime != hints::Switch::kDisable;
   Result<std::unique_ptr<store::File>> opened = store_.open(path_, options);
   if (!opened.ok() && opened.status().code() == Code::kAccess && !mode_.read) {
     options.read = false;
@@ -334,8 +336,17 @@ Status File::set_atomicity(bool atomic, trace::OpTrace& trace, Status local) {
 
 Status File::set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local) {
   PhaseScope planning(trace, Phase::kPlan);
-  if (local.ok()) hints_ = hints;
-  return local;
+  if (!local.ok()) return local;
+  std::lock_guard lock(hints_mutex_);
+  // Programs tend to give the same few again and again (with every view), so each is kept once.
+  for (const std::unique_ptr<const hints::Hints>& kept : hints_kept_) {
+    if (*kept != hints) continue;
+    hints_.store(kept.get(), std::memory_order_release);
+    return {};
+  }
+  hints_kept_.push_back(std::make_unique<const hints::Hints>(hints));
+  hints_.store(hints_kept_.back().get(), std::memory_order_release);
+  return {};
 }
 
 }  // namespace penstock::file

@@ -7,6 +7,9 @@
 // fewer steps, and the smallest that still fails is printed.
 // ranks: 1 3
 // run: --cases 300
+// thorough: 1: --cases 6000 --seed 20241
+// thorough: 2: --cases 3000 --seed 20242
+// thorough: 3: --cases 1000 --seed 20243
 // time limit: 300
 #include "calls.h"
 

@@ -26,6 +26,17 @@ struct OpenNotice {
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
+OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
+  OpenedFacts facts;
+  std::strncpy(facts.file_system, traits.file_system.c_str(), sizeof facts.file_system - 1);
+  facts.node_local = traits.node_local;
+  facts.coherent_between_nodes = traits.coherent_between_nodes;
+  facts.stripe_bytes = traits.stripe_bytes;
+  facts.stripe_count = traits.stripe_count;
+  facts.size_bytes = size_bytes;
+  return facts;
+}
+
 }  // namespace
 
 comm::Verdict verdict_of(const Status& status, int rank) {
@@ -86,11 +97,10 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     local = file->open_here(mode.create);
     if (local.ok()) {
       const Result<Offset> size = file->store_file_->size();
-      if (size.ok()) file->facts_.size_bytes = *size;
+      if (size.ok()) notice.facts = facts_of(file->store_file_->traits(), *size);
       if (!size.ok()) local = size.status();
     }
     notice.verdict = verdict_of(local, rank);
-    notice.facts = file->facts_;
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -125,12 +135,6 @@ Status File::open_here(bool create) {
   }
   if (!opened.ok()) return opened.status();
   store_file_ = std::move(*opened);
-  const store::Traits& traits = store_file_->traits();
-  std::strncpy(facts_.file_system, traits.file_system.c_str(), sizeof facts_.file_system - 1);
-  facts_.node_local = traits.node_local;
-  facts_.coherent_between_nodes = traits.coherent_between_nodes;
-  facts_.stripe_bytes = traits.stripe_bytes;
-  facts_.stripe_count = traits.stripe_count;
   opened_.store(store_file_.get(), std::memory_order_release);
   return {};
 }

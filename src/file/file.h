@@ -90,7 +90,8 @@ class Pending {
 
 enum class Whence : std::uint8_t { kSet, kCurrent, kEnd };
 
-/// Facts about the file that rank 0 found when it opened it and told the others, so that they need not open it to know.
+/// Facts about the file that rank 0 found when it opened it and told the others, so that they need not open it to know.  They stay what they are:
+/// other threads read them while this rank opens the file in the background.
 struct OpenedFacts {
   char file_system[32] = {};
   bool node_local = false;

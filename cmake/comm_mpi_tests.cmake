@@ -40,9 +40,10 @@ function(penstock_comm_mpi_tests flavour compiler launcher environment)
     endif()
     string(REPLACE " " "_" name "${flavour}_${scope}")
     add_test(NAME mpi/comm_${name}
-             COMMAND ${CMAKE_COMMAND} -E env ${environment} ${pretend}
+             COMMAND ${CMAKE_COMMAND} -E env ${environment} ${pretend} ${PENSTOCK_SANITIZER_ENVIRONMENT}
                      ${PENSTOCK_${launcher}} ${ARGN} -n ${ranks} $<TARGET_FILE:${program}> ${words})
-    set_tests_properties(mpi/comm_${name} PROPERTIES TIMEOUT 300 PROCESSORS 2)
+    set_tests_properties(mpi/comm_${name} PROPERTIES TIMEOUT 300 PROCESSORS 2
+                         FAIL_REGULAR_EXPRESSION "Sanitizer: ")
   endforeach()
 endfunction()
 

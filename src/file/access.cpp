@@ -146,8 +146,8 @@ Outcome File::carry_out(const View& view, const Request& request, Offset positio
   return outcome;
 }
 
-Result<WriteRight> File::write_right(store::File& store_file) {
-  const bool wanted = hints_.sieve_writes == hints::Switch::kEnable || hints_.strategy == hints::Strategy::kSieved;
+Result<WriteRight> File::write_right(store::File& store_file, const hints::Hints& asked) {
+  const bool wanted = asked.sieve_writes == hints::Switch::kEnable || asked.strategy == hints::Strategy::kSieved;
   return sieve_lock_.acquire(store_file, wanted);
 }
 
@@ -155,10 +155,11 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
   PhaseScope planning(trace, Phase::kPlan);
   if (Status opened = open_store(); !opened.ok()) return {opened.with_context(request.write ? "write" : "read"), 0};
   store::File& store_file = *opened_.load(std::memory_order_acquire);
+  const hints::Hints& asked = hints();
 
   WriteRight right = WriteRight::kPlain;
   if (request.write) {
-    const Result<WriteRight> held = write_right(store_file);
+    const Result<WriteRight> held = write_right(store_file, asked);
     if (!held.ok()) return {held.status().with_context(path_ + ": write"), 0};
     right = *held;
   }
@@ -175,7 +176,7 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
     bounds = access::bounds_of(view.filetype, position, request.bytes);
     pattern.span_bytes = bounds.end - bounds.first;
     pattern.pieces = access::pieces_in(view.filetype, position, request.bytes);
-    choice = plan::choose(pattern, facts_of(store_file.traits()), hints_, right == WriteRight::kMaySieve);
+    choice = plan::choose(pattern, facts_of(store_file.traits()), asked, right == WriteRight::kMaySieve);
   }
   trace.count(Counter::kPieces, pattern.pieces);
 
@@ -187,7 +188,7 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
                                 request.bytes,
                                 request.buffer,
                                 trace,
-                                request.write ? hints_.write_buffer_bytes : hints_.read_buffer_bytes,
+                                request.write ? asked.write_buffer_bytes : asked.read_buffer_bytes,
                                 comm_->topology().rank_in_node,
                                 comm_->topology().ranks_in_node};
   // A sieving neighbour rewrites whole windows: while there is one, every write keeps it out of the range it touches.  The sieved strategy

@@ -26,6 +26,17 @@ struct OpenNotice {
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
+OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
+  OpenedFacts facts;
+  std::strncpy(facts.file_system, traits.file_system.c_str(), sizeof facts.file_system - 1);
+  facts.node_local = traits.node_local;
+  facts.coherent_between_nodes = traits.coherent_between_nodes;
+  facts.stripe_bytes = traits.stripe_bytes;
+  facts.stripe_count = traits.stripe_count;
+  facts.size_bytes = size_bytes;
+  return facts;
+}
+
 }  // namespace
 
 comm::Verdict verdict_of(const Status& status, int rank) {
@@ -58,9 +69,11 @@ File::File(std::unique_ptr<comm::Comm> comm, store::Store& store, std::string pa
       store_(store),
       path_(std::move(path)),
       mode_(mode),
-      hints_(hints),
       trace_(trace),
-      view_(std::make_shared<const View>()) {}
+      view_(std::make_shared<const View>()) {
+  hints_kept_.push_back(std::make_unique<const hints::Hints>(hints));
+  hints_ = hints_kept_.back().get();
+}
 
 File::~File() = default;
 
@@ -84,11 +97,10 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     local = file->open_here(mode.create);
     if (local.ok()) {
       const Result<Offset> size = file->store_file_->size();
-      if (size.ok()) file->facts_.size_bytes = *size;
+      if (size.ok()) notice.facts = facts_of(file->store_file_->traits(), *size);
       if (!size.ok()) local = size.status();
     }
     notice.verdict = verdict_of(local, rank);
-    notice.facts = file->facts_;
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -114,8 +126,8 @@ Status File::open_here(bool create) {
   options.write = mode_.write;
   options.create = create;
   options.exclusive = create && mode_.exclusive;
-  options.permissions = hints_.permissions;
-  options.no_atime = hints_.no_atime != hints::Switch::kDisable;
+  options.permissions = hints().permissions;
+  options.no_atime = hints().no_atime != hints::Switch::kDisable;
   Result<std::unique_ptr<store::File>> opened = store_.open(path_, options);
   if (!opened.ok() && opened.status().code() == Code::kAccess && !mode_.read) {
     options.read = false;
@@ -123,12 +135,6 @@ Status File::open_here(bool create) {
   }
   if (!opened.ok()) return opened.status();
   store_file_ = std::move(*opened);
-  const store::Traits& traits = store_file_->traits();
-  std::strncpy(facts_.file_system, traits.file_system.c_str(), sizeof facts_.file_system - 1);
-  facts_.node_local = traits.node_local;
-  facts_.coherent_between_nodes = traits.coherent_between_nodes;
-  facts_.stripe_bytes = traits.stripe_bytes;
-  facts_.stripe_count = traits.stripe_count;
   opened_.store(store_file_.get(), std::memory_order_release);
   return {};
 }
@@ -334,8 +340,17 @@ Status File::set_atomicity(bool atomic, trace::OpTrace& trace, Status local) {
 
 Status File::set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local) {
   PhaseScope planning(trace, Phase::kPlan);
-  if (local.ok()) hints_ = hints;
-  return local;
+  if (!local.ok()) return local;
+  std::lock_guard lock(hints_mutex_);
+  // Programs tend to give the same few again and again (with every view), so each is kept once.
+  for (const std::unique_ptr<const hints::Hints>& kept : hints_kept_) {
+    if (*kept != hints) continue;
+    hints_.store(kept.get(), std::memory_order_release);
+    return {};
+  }
+  hints_kept_.push_back(std::make_unique<const hints::Hints>(hints));
+  hints_.store(hints_kept_.back().get(), std::memory_order_release);
+  return {};
 }
 
 }  // namespace penstock::file

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "access/layout.h"
 #include "base/status.h"
@@ -89,7 +90,8 @@ class Pending {
 
 enum class Whence : std::uint8_t { kSet, kCurrent, kEnd };
 
-/// Facts about the file that rank 0 found when it opened it and told the others, so that they need not open it to know.
+/// Facts about the file that rank 0 found when it opened it and told the others, so that they need not open it to know.  They stay what they are:
+/// other threads read them while this rank opens the file in the background.
 struct OpenedFacts {
   char file_system[32] = {};
   bool node_local = false;
@@ -152,8 +154,9 @@ class File {
   Status set_atomicity(bool atomic, trace::OpTrace& trace, Status local);      ///< collective
   [[nodiscard]] bool atomic() const { return atomic_.load(std::memory_order_relaxed); }
 
-  [[nodiscard]] const hints::Hints& hints() const { return hints_; }
-  /// Collective.
+  /// Stays what it is until the file is closed, also when others come into force.
+  [[nodiscard]] const hints::Hints& hints() const { return *hints_.load(std::memory_order_acquire); }
+  /// Collective.  Accesses that are under way may still follow the hints of before.
   Status set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local);
   [[nodiscard]] const OpenedFacts& facts() const { return facts_; }
   [[nodiscard]] const Mode& mode() const { return mode_; }
@@ -182,7 +185,7 @@ class File {
   void drain_collectives();
   Result<Offset> end_in_etypes();
   int shared_word() const { return static_cast<int>(view_number_ & 1); }
-  Result<WriteRight> write_right(store::File& store_file);
+  Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
                    const std::shared_ptr<Pending>& pending);
 
@@ -190,9 +193,12 @@ class File {
   store::Store& store_;
   std::string path_;
   Mode mode_;
-  hints::Hints hints_;
   trace::FileTrace* trace_;
   OpenedFacts facts_;
+
+  std::mutex hints_mutex_;
+  std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock
+  std::atomic<const hints::Hints*> hints_;                       ///< one of them
 
   std::shared_ptr<const View> view_;
   std::uint64_t view_number_ = 0;

@@ -29,6 +29,7 @@ struct Hints {
   int permissions = -1;  ///< from file_perm; -1: not given
   /// Every hint with the value in force, by its first name in the table; what MPI_File_get_info tells.
   std::map<std::string, std::string> effective;
+  bool operator==(const Hints&) const = default;
 };
 
 /// One hint as somebody wrote it.  Later ones win over earlier ones (low -> high: hints file, environment, MPI_Info).

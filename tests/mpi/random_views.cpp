@@ -7,6 +7,9 @@
 // fewer steps, and the smallest that still fails is printed.
 // ranks: 1 3
 // run: --cases 300
+// thorough: 1: --cases 6000 --seed 20241
+// thorough: 2: --cases 3000 --seed 20242
+// thorough: 3: --cases 1000 --seed 20243
 // time limit: 300
 #include "calls.h"
 
@@ -115,6 +118,14 @@ void lay_out(const std::vector<Copies>& blocks, Type* result) {
   result->marked = any_marked;
 }
 
+/// `extent` is `exact` rounded up to some alignment.  Anything else that is larger has another reason, for example a member without data that counts
+/// for the bounds of MPICH's and Open MPI's structs but not for the standard's, which our external32 follows.
+bool rounds_up(Offset exact, Offset extent) {
+  for (Offset alignment : {2, 4, 8, 16})
+    if ((exact + alignment - 1) / alignment * alignment == extent) return true;
+  return false;
+}
+
 /// Commits, and takes the bounds that MPI gives where it may round them up (alignment); null when it sees them otherwise.
 TypePtr finish(std::shared_ptr<Type> type) {
   if (type->handle == MPI_DATATYPE_NULL) {  // this MPI refuses to make it
@@ -126,7 +137,7 @@ TypePtr finish(std::shared_ptr<Type> type) {
   MPI_Count lower = 0, extent = 0, size = 0;
   MPI_Type_get_extent_x(type->handle, &lower, &extent);
   MPI_Type_size_x(type->handle, &size);
-  const bool rounded = !type->marked && extent >= type->extent && extent < type->extent + 16;
+  const bool rounded = !type->marked && rounds_up(type->extent, extent);
   if (size != type->size() || lower != type->lower || (extent != type->extent && !rounded)) {
     ++bounds_disagreements;
     if (check::flag("--verbose"))

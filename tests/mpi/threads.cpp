@@ -148,6 +148,51 @@ TEST(shared_pointer_by_threads) {
     if (!CHECK_EQ(got[i], static_cast<int>(i))) break;
 }
 
+TEST(asking_and_giving_hints_while_others_write) {
+  MPI_File file;
+  if (!multiple() || !open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  MPI_Datatype filetype;
+  MPI_Type_create_resized(MPI_INT, 0, 4 * check::size, &filetype);
+  MPI_Type_commit(&filetype);
+  CHECK_OK(MPI_File_set_view(file, 4 * check::rank, MPI_INT, filetype, "native", MPI_INFO_NULL));
+  on_threads([&](int t) {
+    for (int i = 0; i < rounds; ++i) {
+      if (t == 0) {
+        MPI_Info given, used;
+        MPI_Info_create(&given);
+        MPI_Info_set(given, "ind_wr_buffer_size", i % 2 == 0 ? "65536" : "131072");
+        if (MPI_File_set_info(file, given) != MPI_SUCCESS || MPI_Info_free(&given) != MPI_SUCCESS) return false;
+        if (MPI_File_get_info(file, &used) != MPI_SUCCESS || MPI_Info_free(&used) != MPI_SUCCESS) return false;
+        MPI_Offset number;
+        MPI_Datatype etype, asked;
+        char representation[MPI_MAX_DATAREP_STRING];
+        if (MPI_File_get_view(file, &number, &etype, &asked, representation) != MPI_SUCCESS || number != 4 * check::rank) return false;
+        MPI_Type_free(&asked);
+        if (MPI_File_get_byte_offset(file, i, &number) != MPI_SUCCESS || number != 4 * (MPI_Offset(i) * check::size + check::rank)) return false;
+        if (MPI_File_get_size(file, &number) != MPI_SUCCESS || MPI_File_get_position(file, &number) != MPI_SUCCESS) return false;
+        MPI_Errhandler handler;
+        if (MPI_File_get_errhandler(file, &handler) != MPI_SUCCESS || MPI_File_set_errhandler(file, handler) != MPI_SUCCESS) return false;
+        MPI_Errhandler_free(&handler);
+        continue;
+      }
+      int mine[50], back[50];
+      for (int k = 0; k < 50; ++k) mine[k] = (lane(t) * rounds + i) * 50 + k;
+      const MPI_Offset place = (MPI_Offset(i) * threads + t) * 50;
+      MPI_Request request;
+      if (i % 2 == 0) {
+        if (MPI_File_write_at(file, place, mine, 50, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      } else {
+        if (MPI_File_iwrite_at(file, place, mine, 50, MPI_INT, &request) != MPI_SUCCESS) return false;
+        if (MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      }
+      if (MPI_File_read_at(file, place, back, 50, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS || std::memcmp(mine, back, sizeof mine) != 0) return false;
+    }
+    return true;
+  });
+  CHECK_OK(MPI_File_close(&file));
+  MPI_Type_free(&filetype);
+}
+
 TEST(several_files_collectively) {
   // Every thread has a communicator and a file of its own and makes collective calls on them.
   if (!multiple()) return;

@@ -196,6 +196,43 @@ TEST(Background, IndependentDoesNotWaitForACollective) {
   });
 }
 
+TEST(Background, HintsMayChangeWhileAccessesAreUnderWay) {
+  // The thread sanitizer's test: a worker reads the hints while the program gives others.
+  store::MemoryStore store;
+  constexpr int kAccesses = 200;
+  comm::run_ranks(1, [&](comm::Comm& group) {
+    auto file = open_on(group, store, read_write());
+    trace::OpTrace trace(nullptr);
+    file::View view;
+    view.filetype = access::tile(*access::resized(0, 8, *access::elementary(4)));
+    view.filetype_size = 4;
+    view.etype_size = 4;
+    view.contiguous = false;
+    ASSERT_TRUE(file->set_view(view, 7, trace, {}).ok());
+    std::vector<std::int32_t> values(kAccesses * 4);
+    std::iota(values.begin(), values.end(), 0);
+    std::vector<std::shared_ptr<file::Pending>> started;
+    const hints::Hints& first = file->hints();
+    for (int i = 0; i < kAccesses; ++i) {
+      started.push_back(file->start(request_of(true, &values[static_cast<std::size_t>(i) * 4], 16, file::Pointer::kExplicit, i * 4), {}, {}, {}));
+      hints::Hints other = hints::defaults();
+      other.strategy = i % 2 == 0 ? hints::Strategy::kIndependent : hints::Strategy::kAutomatic;
+      other.write_buffer_bytes = 4096 + i % 3;
+      EXPECT_TRUE(file->set_hints(other, trace, {}).ok());
+      EXPECT_EQ(file->hints(), other);
+    }
+    for (const auto& pending : started) {
+      pending->wait();
+      EXPECT_EQ(pending->outcome().bytes, 16) << pending->outcome().status.text();
+    }
+    EXPECT_EQ(first, hints::defaults());  // who looked before the change still may
+    std::vector<std::int32_t> back(values.size());
+    EXPECT_EQ(file->access(request_of(false, back.data(), kAccesses * 16, file::Pointer::kExplicit), trace).bytes, kAccesses * 16);
+    EXPECT_EQ(back, values);
+    EXPECT_TRUE(file->close(trace).ok());
+  });
+}
+
 TEST(Atomic, WritesOfManyPiecesAreNotMixed) {
   store::MemoryStore store;
   constexpr Offset kBytes = 4096;

@@ -105,7 +105,8 @@ Status status_of(const comm::Verdict& verdict, const Status& mine, int my_rank, 
 
 class File {
  public:
-  /// Collective.  Rank 0 creates and looks up; the others open the file when they first need it.
+  /// Collective.  Rank 0 creates and looks up; the others open the file when they first need it: the very same one, also when its name was
+  /// removed or given to another file in between.
   /// Takes ownership of `comm` (destroyed by close()).  `store` must outlive the file.  `local`: a failure that this rank met already;
   /// then the open fails on all ranks.
   /// Fails on all ranks alike with kMode, kNotSame (modes differ), kNoSuchFile, kFileExists, kAccess ...
@@ -166,7 +167,8 @@ class File {
        trace::FileTrace* trace);
 
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
-  Status open_here(bool create);
+  Status open_here(store::OpenOptions options);
+  [[nodiscard]] store::OpenOptions open_options() const;
   Result<Offset> claim_position(const Request& request);         ///< in bytes of data; advances the pointer it used
   Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
@@ -191,6 +193,7 @@ class File {
   hints::Hints hints_;
   trace::FileTrace* trace_;
   OpenedFacts facts_;
+  store::Identity identity_;  ///< of what rank 0 opened: who opens later must get the same file
 
   std::shared_ptr<const View> view_;
   std::uint64_t view_number_ = 0;

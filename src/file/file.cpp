@@ -23,6 +23,7 @@ std::uint64_t mode_bits(const Mode& mode) {
 struct OpenNotice {
   comm::Verdict verdict;
   OpenedFacts facts;
+  store::Identity identity;
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
@@ -94,13 +95,18 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
 
   OpenNotice notice;
   if (rank == 0) {
-    local = file->open_here(mode.create);
+    store::OpenOptions options = file->open_options();
+    options.create = mode.create;
+    options.exclusive = mode.create && mode.exclusive;
+    options.for_others = group.topology().size > 1;
+    local = file->open_here(options);
     if (local.ok()) {
       const Result<Offset> size = file->store_file_->size();
       if (size.ok()) notice.facts = facts_of(file->store_file_->traits(), *size);
       if (!size.ok()) local = size.status();
     }
     notice.verdict = verdict_of(local, rank);
+    if (local.ok()) notice.identity = file->store_file_->identity();
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -108,6 +114,9 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   }
   PENSTOCK_TRY(status_of(notice.verdict, local, rank, path));
   file->facts_ = notice.facts;
+  const comm::Topology& topology = group.topology();
+  const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
+  file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
 
   if (mode.append) {
     // The initial view is of bytes, so the end of the file in etypes is its size.
@@ -120,14 +129,16 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   return file;
 }
 
-Status File::open_here(bool create) {
+store::OpenOptions File::open_options() const {
   store::OpenOptions options;
   options.read = true;  // also for write-only files: mapping and sieving read what they rewrite
   options.write = mode_.write;
-  options.create = create;
-  options.exclusive = create && mode_.exclusive;
   options.permissions = hints().permissions;
   options.no_atime = hints().no_atime != hints::Switch::kDisable;
+  return options;
+}
+
+Status File::open_here(store::OpenOptions options) {
   Result<std::unique_ptr<store::File>> opened = store_.open(path_, options);
   if (!opened.ok() && opened.status().code() == Code::kAccess && !mode_.read) {
     options.read = false;
@@ -143,7 +154,9 @@ Status File::open_store() {
   if (opened_.load(std::memory_order_acquire) != nullptr) return {};
   std::lock_guard lock(open_mutex_);
   if (opened_.load(std::memory_order_relaxed) != nullptr) return {};
-  return open_here(/*create=*/false);
+  store::OpenOptions options = open_options();
+  options.same_as = identity_;
+  return open_here(options);
 }
 
 void File::drain_collectives() {
@@ -181,9 +194,10 @@ Status File::close(trace::OpTrace& trace) {
     PhaseScope closing(trace, Phase::kOpen);
     opened_.store(nullptr, std::memory_order_release);
     status = store_file_->close();
-    store_file_.reset();
   }
   status = agree(status, trace);
+  // Only now: a rank that has not called close() yet may still have to open the file, and finds it through rank 0's.
+  store_file_.reset();
   if (mode_.delete_on_close) {
     // After the agreement nobody has the file open, so nobody can bring it back.
     Status removed;

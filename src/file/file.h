@@ -107,7 +107,8 @@ Status status_of(const comm::Verdict& verdict, const Status& mine, int my_rank, 
 
 class File {
  public:
-  /// Collective.  Rank 0 creates and looks up; the others open the file when they first need it.
+  /// Collective.  Rank 0 creates and looks up; the others open the file when they first need it: the very same one, also when its name was
+  /// removed or given to another file in between.
   /// Takes ownership of `comm` (destroyed by close()).  `store` must outlive the file.  `local`: a failure that this rank met already;
   /// then the open fails on all ranks.
   /// Fails on all ranks alike with kMode, kNotSame (modes differ), kNoSuchFile, kFileExists, kAccess ...
@@ -169,7 +170,8 @@ class File {
        trace::FileTrace* trace);
 
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
-  Status open_here(bool create);
+  Status open_here(store::OpenOptions options);
+  [[nodiscard]] store::OpenOptions open_options() const;
   Result<Offset> claim_position(const Request& request);         ///< in bytes of data; advances the pointer it used
   /// In bytes of data; fails when an access of `bytes` from there ends beyond what an offset can say.
   Result<Offset> position_of_etype(const View& view, Offset etype, Offset bytes) const;
@@ -195,6 +197,7 @@ class File {
   Mode mode_;
   trace::FileTrace* trace_;
   OpenedFacts facts_;
+  store::Identity identity_;  ///< of what rank 0 opened: who opens later must get the same file
 
   std::mutex hints_mutex_;
   std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock

@@ -10,6 +10,7 @@
 
 #include "mpi/errors.h"
 #include "store/fault/fault_store.h"
+#include "store/pinned/pinned_store.h"
 #include "store/posix/posix_store.h"
 
 namespace penstock::mpi {
@@ -41,7 +42,8 @@ Environment read_environment() {
 }
 
 store::Store& make_store() {
-  static auto* const posix = new store::PosixStore;
+  static auto* const by_name = new store::PosixStore;
+  static auto* const posix = new store::PinnedStore(*by_name);
   const std::string text = variable("PENSTOCK_FAULT");
   if (text.empty()) return *posix;
   Result<std::vector<store::FaultRule>> rules = store::parse_fault_rules(text);

@@ -38,6 +38,25 @@ struct Traits {
   bool can_read_back = true;            ///< a file opened for writing can be read too (no: permissions forbid it)
 };
 
+/// Which file it is that somebody has open, in words that can be sent to other processes.
+struct Identity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t process = 0;  ///< who keeps the file reachable, and by which descriptor; -1: nobody does
+  std::int32_t descriptor = -1;
+  bool known = false;                 ///< false: nothing is known, any file is as good
+  bool known_on_other_nodes = false;  ///< the inode number means the same there
+  bool same_node = true;              ///< for whoever compares: device, process and descriptor mean something here
+
+  /// The same identity for a process on another node than the one that has the file open.
+  [[nodiscard]] Identity from_another_node() const {
+    Identity other = *this;
+    other.known = known && known_on_other_nodes;
+    other.same_node = false;
+    return other;
+  }
+};
+
 /// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a crash: the
 /// owner of the mapping has called grow() and populate() first.
 class Mapping {
@@ -92,6 +111,8 @@ class File {
   virtual Result<bool> range_is_locked(Offset offset, Offset length) = 0;
 
   [[nodiscard]] virtual const Traits& traits() const = 0;
+  /// Of a file that was opened for_others; unknown from a store that cannot tell its files apart.
+  [[nodiscard]] virtual Identity identity() const { return {}; }
 };
 
 struct OpenOptions {
@@ -101,6 +122,8 @@ struct OpenOptions {
   bool exclusive = false;  ///< with create: fail with kFileExists when present
   int permissions = -1;    ///< mode bits before umask; -1: 0666
   bool no_atime = true;    ///< leave the access time alone where the system permits
+  bool for_others = false;  ///< other processes will open the same file later: they need its identity()
+  Identity same_as;         ///< when known: this file and no other, whatever its name means by now
 };
 
 class Store {
@@ -134,6 +157,7 @@ class ForwardingFile : public File {
     return inner_->range_is_locked(offset, length);
   }
   [[nodiscard]] const Traits& traits() const override { return inner_->traits(); }
+  [[nodiscard]] Identity identity() const override { return inner_->identity(); }
 
  protected:
   std::unique_ptr<File> inner_;

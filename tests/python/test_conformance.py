@@ -19,6 +19,7 @@ from execute import MARK, RULES, Ended, classify, read_cases, run_program, run_t
 from implementations import Implementation
 from model import (
     CRASH,
+    DIFFERS,
     FAIL,
     FAILS_NATIVELY_TOO,
     IMPROVEMENT,
@@ -105,6 +106,19 @@ def test_every_rule_refuses_a_program_that_says_and_does_nothing_right() -> None
 )
 def test_verdicts(native: Result, ours: Result, expected: str) -> None:
     assert verdict(native, ours) == expected
+
+
+def test_what_the_standard_does_not_ask_is_told_apart() -> None:
+    assert verdict(Result(PASS), Result(FAIL), "why") == DIFFERS
+    assert verdict(Result(PASS), Result(PASS), "why") == PASSES
+    assert verdict(Result(PASS), Result(CRASH), "why") == REGRESSION
+    assert verdict(Result(PASS), Result(TIMEOUT), "why") == REGRESSION
+    made = rows((PASS, PASS), (PASS, FAIL))
+    made[1] |= {"verdict": DIFFERS, "differs": "the standard says nothing of it"}
+    text, code = run.report(made, [], True, False)
+    assert "s:1@1: the standard says nothing of it" in text
+    assert text.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    assert code == 0
 
 
 def test_a_case_that_was_never_reached_is_lost() -> None:

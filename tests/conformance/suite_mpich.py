@@ -102,6 +102,16 @@ def _configure(tests: Path, root: Path, on: Implementation, languages: set[str])
     stamp.touch()
 
 
+def _fortran_90_sources(tests: Path, root: Path, on: Implementation) -> None:
+    """The releases leave out what their own script makes of the Fortran 77 sources (`use mpi` in place of mpif.h)."""
+    stamp = root / "fortran-90-made"
+    if stamp.exists():
+        return
+    script = ["perl", str(tests / "maint" / "f77tof90"), str(root / "f77" / "io"), str(root / "f90" / "io")]
+    build.run(script, root, root / "fortran-90.log", "mpich tests", on.base_environment())
+    stamp.touch()
+
+
 def _objects(tests: Path, root: Path, on: Implementation, languages: set[str], log: Path) -> dict[str, list[str]]:
     """Compiles their utility sources; returns what each language links with."""
     includes = [f"-I{root / 'include'}", f"-I{tests / 'include'}"]
@@ -176,6 +186,7 @@ def _command(
             str(source),
             object_file,
             *linked[language],
+            *(linked["c"] if language == "f08" else []),
             "-o",
             str(output),
         ]
@@ -207,6 +218,8 @@ def prepare(on: Implementation, cache: Path) -> Suite:
     root = cache / "build" / on.key / f"{NAME}-{source.version}"
     root.mkdir(parents=True, exist_ok=True)
     _configure(tests, root, on, languages)
+    if "f90" in languages:
+        _fortran_90_sources(tests, root, on)
     log = root / "build.log"
     linked = _objects(tests, root, on, languages, log)
 

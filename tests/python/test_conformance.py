@@ -203,6 +203,10 @@ def test_the_preload_reaches_the_ranks_and_not_the_launcher() -> None:
     command = direct().command(2, ["program"], {"LD_PRELOAD": "x.so"})
     assert command[-3:] == ["env", "LD_PRELOAD=x.so", "program"]
     assert command.index("-n") < command.index("env")
+    idle = direct()
+    idle.idle_library = "idle.so"
+    assert idle.command(2, ["program"], {"LD_PRELOAD": "x.so"})[-3:] == ["env", "LD_PRELOAD=x.so idle.so", "program"]
+    assert idle.command(2, ["program"], {})[-3:] == ["env", "LD_PRELOAD=idle.so", "program"]
 
 
 def test_steps_stop_at_the_first_that_does_not_pass(tmp_path: Path) -> None:

@@ -285,6 +285,9 @@ def test_testlist_lines() -> None:
 def test_names_found_in_sources() -> None:
     source = 'AddTest("a", f); if (x) AddTest("b", g); else AddTest( "b", h); AddTest((size < 3) ? "-c" : "c", i);'
     assert suite_hdf5.listed_tests(source) == ["a", "b", "c"]
+    names = ["idsetw", "idsetr", "fill"]
+    assert suite_hdf5.chosen("fill", names) == ["-o", "fill"]
+    assert suite_hdf5.chosen("idsetr", names) == ["-x", "fill"]
     text = "class BaseTestX:\n    def testA(self):\n        fh.Read_all(1)\n\nclass TestX(BaseTestX, unittest.TestCase):\n    def testB(self):\n        comm.Get_size(); self.FILE.Get_size()\n"
     assert suite_mpi4py.test_classes(text, r"Test\w+") == ["TestX"]
     assert calls.of_python_class(text, "TestX") == ("mpi_file_get_size", "mpi_file_read_all")

@@ -134,8 +134,7 @@ def _debian(name: str, cache: Path, with_python: bool) -> Implementation:
     made = Implementation(
         name, name, _version(launcher, name) or "unknown", (launcher,), dict(FAMILY_ENVIRONMENT[name]), **tools
     )
-    if name == "mpich":
-        made.idle_library = _idle_library(cache)
+    made.idle_library = _idle_library(cache)
     if with_python:
         # The mpi4py wheel asks for libmpi.so.12 or libmpi.so.40; Debian names MPICH's library otherwise.
         made.python = str(make_environment(cache / "environments" / "mpi4py", ["mpi4py", "numpy"]))

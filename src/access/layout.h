@@ -88,6 +88,10 @@ struct Tiling {
 
 Tiling tile(const Type& type, Offset displacement = 0);
 
+/// Copy number `copy` of a tiling by itself: the next copy lies behind all of it, whatever the tiling's extent.  Monotone
+/// when the type's own offsets never decrease.  Fails with kType when its place does not fit 64 bits.
+Result<Tiling> copy_alone(const Tiling& tiling, Offset copy);
+
 /// A tiling of plain bytes: position p is at displacement + p.
 Tiling bytes_at(Offset displacement);
 

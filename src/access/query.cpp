@@ -223,6 +223,14 @@ std::size_t count_parts(const Node& node, std::unordered_set<const Node*>& seen)
 
 Tiling tile(const Type& type, Offset displacement) { return Tiling{type.node, type.extent, displacement}; }
 
+Result<Tiling> copy_alone(const Tiling& tiling, Offset copy) {
+  const Node& node = *tiling.node;
+  const Wide displacement = tiling.displacement + static_cast<Wide>(copy) * tiling.extent;
+  if (!fits(displacement + node.base + node.lower) || !fits(displacement + node.base + node.upper) || !fits(displacement))
+    return too_large("view", "the offset of a filetype's copy");
+  return Tiling{tiling.node, std::max(node.span(), Offset{1}), static_cast<Offset>(displacement)};
+}
+
 Tiling bytes_at(Offset displacement) {
   static const NodePtr byte = *make_block(0, 1, Element::kRaw, 1);
   return Tiling{byte, 1, displacement};

@@ -151,41 +151,64 @@ Result<WriteRight> File::write_right(store::File& store_file, const hints::Hints
   return sieve_lock_.acquire(store_file, wanted);
 }
 
+/// A part of a request whose file offsets ascend.
+struct File::Stretch {
+  const access::Tiling& file;
+  Offset position;         ///< in `file`
+  Offset bytes;
+  Offset memory_position;  ///< where the part starts in the request's data
+  bool contiguous;         ///< `file` is, and begins at its displacement
+};
+
 Outcome File::move(const View& view, const Request& request, Offset position, OpTrace& trace) {
   PhaseScope planning(trace, Phase::kPlan);
   if (Status opened = open_store(); !opened.ok()) return {opened.with_context(request.write ? "write" : "read"), 0};
   store::File& store_file = *opened_.load(std::memory_order_acquire);
-  const hints::Hints& asked = hints();
 
   WriteRight right = WriteRight::kPlain;
   if (request.write) {
-    const Result<WriteRight> held = write_right(store_file, asked);
+    const Result<WriteRight> held = write_right(store_file, hints());
     if (!held.ok()) return {held.status().with_context(path_ + ": write"), 0};
     right = *held;
   }
 
-  access::Tiling contiguous_view;
-  const access::Tiling* file_side = &view.filetype;
+  if (view.contiguous)
+    return move_stretch(store_file, right, request, {access::bytes_at(view.contiguous_start), position, request.bytes, 0, true}, trace);
+  if (view.ascending) return move_stretch(store_file, right, request, {view.filetype, position, request.bytes, 0, false}, trace);
+  Offset moved = 0;
+  while (moved < request.bytes) {
+    const Offset within = (position + moved) % view.filetype_size;
+    const Result<access::Tiling> copy = access::copy_alone(view.filetype, (position + moved) / view.filetype_size);
+    if (!copy.ok()) return {copy.status().with_context(path_), moved};
+    const Offset bytes = std::min(request.bytes - moved, view.filetype_size - within);
+    const Outcome outcome = move_stretch(store_file, right, request, {*copy, within, bytes, moved, false}, trace);
+    moved += outcome.bytes;
+    if (!outcome.status.ok() || outcome.bytes < bytes) return {outcome.status, moved};
+  }
+  return {{}, moved};
+}
+
+Outcome File::move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, OpTrace& trace) {
+  const hints::Hints& asked = hints();
   plan::Choice choice = plan::Choice::kIndependent;
-  plan::Pattern pattern{request.write, request.bytes, request.bytes, 1};
-  access::Bounds bounds{view.contiguous_start + position, view.contiguous_start + position + request.bytes};
-  if (view.contiguous) {
-    contiguous_view = access::bytes_at(view.contiguous_start);
-    file_side = &contiguous_view;
-  } else {
-    bounds = access::bounds_of(view.filetype, position, request.bytes);
+  plan::Pattern pattern{request.write, stretch.bytes, stretch.bytes, 1};
+  access::Bounds bounds{stretch.file.displacement + stretch.position, stretch.file.displacement + stretch.position + stretch.bytes};
+  if (!stretch.contiguous) {
+    bounds = access::bounds_of(stretch.file, stretch.position, stretch.bytes);
+    if (bounds.first < 0)
+      return {Status::failure(Code::kIo, path_ + ": the view leads to offset " + std::to_string(bounds.first) + ", before the file"), 0};
     pattern.span_bytes = bounds.end - bounds.first;
-    pattern.pieces = access::pieces_in(view.filetype, position, request.bytes);
+    pattern.pieces = access::pieces_in(stretch.file, stretch.position, stretch.bytes);
     choice = plan::choose(pattern, facts_of(store_file.traits()), asked, right == WriteRight::kMaySieve);
   }
   trace.count(Counter::kPieces, pattern.pieces);
 
   const strategy::Access access{store_file,
-                                *file_side,
-                                position,
+                                stretch.file,
+                                stretch.position,
                                 request.memory,
-                                0,
-                                request.bytes,
+                                stretch.memory_position,
+                                stretch.bytes,
                                 request.buffer,
                                 trace,
                                 request.write ? asked.write_buffer_bytes : asked.read_buffer_bytes,

@@ -239,6 +239,9 @@ Result<Offset> File::end_in_etypes() {
   if (!bytes.ok()) return bytes.status();
   const View& view = *view_;
   if (view.filetype_size == 0) return Offset{0};
+  if (!view.ascending)
+    return Status::failure(Code::kUnsupported, path_ + ": seek: the end is at no one position of the view, since copies of its filetype overlap; "
+                                                       "give the filetype an extent that covers its data");
   const Offset data = view.contiguous ? *bytes - view.contiguous_start : access::position_of(view.filetype, *bytes);
   if (data <= 0) return Offset{0};
   return (data + view.etype_size - 1) / view.etype_size;

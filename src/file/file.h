@@ -44,8 +44,11 @@ struct View {
   Offset filetype_size = 1;                       ///< data bytes in one copy of the filetype
   Offset etype_size = 1;
   bool contiguous = true;
+  /// Offsets never decrease.  False where the filetype's extent is smaller than what its data spans, so that each copy begins before the
+  /// end of the one before it; in one copy, offsets never decrease in any case.
+  bool ascending = true;
   Offset contiguous_start = 0;  ///< offset of data position 0 when contiguous
-  bool writable = true;         ///< does not overlap itself
+  bool writable = true;         ///< one copy of the filetype does not overlap itself
 };
 
 enum class Pointer : std::uint8_t { kExplicit, kIndividual, kShared, kOrdered };
@@ -179,6 +182,8 @@ class File {
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
+  struct Stretch;
+  Outcome move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, trace::OpTrace& trace);
   /// The three ways to agree, all collective.  Collective calls of one file agree in the order in which the program made them: the first two wait
   /// for those in the background; agree_in_order() is for those, which are in order already.
   Status agree(const Status& mine, trace::OpTrace& trace);

@@ -74,11 +74,15 @@ std::vector<Given> from_hints_file(std::string_view text, std::string_view sourc
     text.remove_prefix(std::min(end + 1, text.size()));
     for (std::size_t word = 0; word < line.size(); ++word)
       if (line[word].front() == '#') line.resize(word);
-    if (line.size() == 2)
+    if (line.empty()) continue;
+    const std::string ignored =
+        std::string(source) + ", line " + std::to_string(line_number) + ": " + shown(line.front()) + " was ignored; ";
+    if (line.size() != 2)
+      complaints.push_back(ignored + "expected a key and a value, one word each");
+    else if (std::ranges::any_of(given, [&](const Given& earlier) { return earlier.key == line[0]; }))
+      complaints.push_back(ignored + "an earlier line gives it");  // as ROMIO reads its files: the first counts
+    else
       given.push_back({std::string(line[0]), std::string(line[1]), std::string(source)});
-    else if (!line.empty())
-      complaints.push_back(std::string(source) + ", line " + std::to_string(line_number) + ": " + shown(line.front()) +
-                           " was ignored; expected a key and a value, one word each");
   }
   return given;
 }

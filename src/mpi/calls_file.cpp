@@ -237,12 +237,16 @@ Status make_view(const OpenFile& open, MPI_Offset displacement, MPI_Datatype ety
   view.etype_size = unit->size();
   view.contiguous = type->size() > 0 && access::is_contiguous(view.filetype);
   if (type->size() > 0) {
-    if (!access::is_monotone(view.filetype))
+    // The standard asks it of the filetype, and nothing of how its copies lie (MPI 4.1 section 14.1.1).
+    const Result<access::Tiling> first_copy = access::copy_alone(view.filetype, 0);
+    if (!first_copy.ok()) return first_copy.status().with_context("set_view");
+    if (!access::is_monotone(*first_copy))
       return Status::failure(Code::kType, "set_view: the filetype's displacements go backwards; they must not decrease (MPI 4.1 section 14.1.1)");
     const Offset first = access::offset_of(view.filetype, 0);
     if (first < 0) return Status::failure(Code::kType, "set_view: the view begins at offset " + std::to_string(first) + ", before the file");
     view.contiguous_start = first;
-    view.writable = view.contiguous || !access::overlaps_itself(view.filetype);
+    view.ascending = access::is_monotone(view.filetype);
+    view.writable = view.contiguous || !access::overlaps_itself(*first_copy);
   }
   // All ranks must pass the same etype extent and data representation (MPI 4.1 section 14.3).
   made.fingerprint = hash(hash(std::hash<std::string_view>{}(datarep), static_cast<std::uint64_t>(unit->extent)),

@@ -101,9 +101,11 @@ Status status_from_mpi(int code, const std::string& context) {
 
 namespace {
 
+enum class Caller { kC, kFortran, kCxx };
+
 struct KnownHandler {
   MPI_File_errhandler_function* function;
-  bool fortran;
+  Caller made_by;
 };
 
 std::mutex handlers_mutex;
@@ -114,8 +116,9 @@ std::map<MPI_Errhandler, KnownHandler>& known_handlers() {
   return *map;
 }
 
-/// True when a Fortran binding of the MPI library is among the callers: the function it passes takes Fortran handles.
-bool called_from_fortran() {
+/// Whether another language's binding of the MPI library is among the callers: the function that Fortran's passes takes Fortran handles, the one
+/// that the C++ binding of MPICH passes takes objects, which only that library can make.
+Caller caller_language() {
   void* frames[8];
   const int depth = backtrace(frames, 8);
   for (int i = 0; i < depth; ++i) {
@@ -126,10 +129,11 @@ bool called_from_fortran() {
     base = base != nullptr ? base + 1 : object;
     if (std::strstr(base, "mpifort") != nullptr || std::strstr(base, "mpichfort") != nullptr || std::strstr(base, "mpi_mpifh") != nullptr ||
         std::strstr(base, "mpi_usempi") != nullptr)
-      return true;
-    if (where.dli_sname != nullptr && std::strncmp(where.dli_sname, "mpi_file_create_errhandler", 26) == 0) return true;
+      return Caller::kFortran;
+    if (where.dli_sname != nullptr && std::strncmp(where.dli_sname, "mpi_file_create_errhandler", 26) == 0) return Caller::kFortran;
+    if (std::strstr(base, "mpichcxx") != nullptr || std::strstr(base, "mpicxx") != nullptr) return Caller::kCxx;
   }
-  return false;
+  return Caller::kC;
 }
 
 }  // namespace
@@ -138,8 +142,9 @@ int create_error_handler(MPI_File_errhandler_function* function, MPI_Errhandler*
   if (!native_create_errhandler.exists()) return MPI_ERR_UNSUPPORTED_OPERATION;
   const int code = native_create_errhandler(function, handler);
   if (code != MPI_SUCCESS) return code;
+  const Caller caller = caller_language();
   std::lock_guard lock(handlers_mutex);
-  known_handlers()[*handler] = {function, called_from_fortran()};
+  known_handlers()[*handler] = {function, caller};
   return MPI_SUCCESS;
 }
 
@@ -198,6 +203,10 @@ Status ErrorHandler::set(MPI_Errhandler handler) {
     made.kind_ = Kind::kReturn;
   } else if (handler == MPI_ERRORS_ARE_FATAL) {
     made.kind_ = Kind::kFatal;
+#ifdef MPIR_ERRORS_THROW_EXCEPTIONS
+  } else if (handler == MPIR_ERRORS_THROW_EXCEPTIONS) {
+    made.kind_ = Kind::kReturn;  // MPICH's C++ binding throws when it sees the code
+#endif
 #ifdef MPI_ERRORS_ABORT
   } else if (handler == MPI_ERRORS_ABORT) {
     made.kind_ = Kind::kAbort;
@@ -215,8 +224,12 @@ Status ErrorHandler::set(MPI_Errhandler handler) {
     PENSTOCK_TRY(status_from_mpi(native_set_errhandler(shadow->native, handler), "set_errhandler"));
     std::lock_guard lock(handlers_mutex);
     const auto known = known_handlers().find(handler);
-    made.kind_ = known == known_handlers().end() ? Kind::kNative : known->second.fortran ? Kind::kFortran : Kind::kC;
-    if (known != known_handlers().end()) made.function_ = known->second.function;
+    made.kind_ = Kind::kNative;
+    if (known != known_handlers().end()) {
+      constexpr Kind kKinds[] = {Kind::kC, Kind::kFortran, Kind::kCxx};
+      made.kind_ = kKinds[static_cast<int>(known->second.made_by)];
+      made.function_ = known->second.function;
+    }
   }
   *this = made;
   return {};
@@ -248,6 +261,7 @@ int ErrorHandler::call(MPI_File file, int code) const {
       reinterpret_cast<void (*)(Fint*, Fint*)>(function_)(&fortran_file, &fortran_code);
       break;
     }
+    case Kind::kCxx:
     case Kind::kNative: {
       shadow_stands_for = file;
       shadow_fortran = shadow_->fortran;
@@ -280,7 +294,7 @@ int raise(MPI_File file, const Status& status) {
   }
   // A copy: the handler may close the file or set another handler.
   const ErrorHandler handler = open != nullptr ? open->error_handler : default_error_handler();
-  return handler.call(file, code);
+  return handler.called_by_binding() ? code : handler.call(file, code);
 }
 
 }  // namespace penstock::mpi

@@ -36,9 +36,11 @@ class ErrorHandler {
   Status get(MPI_Errhandler* handler) const;
   /// Calls it for `file`.  Returns `code` unless the handler does not return.
   int call(MPI_File file, int code) const;
+  /// True of handlers of MPICH's C++ binding, which calls them itself (MPI_File_call_errhandler) when a call returns a code.
+  [[nodiscard]] bool called_by_binding() const { return kind_ == Kind::kCxx; }
 
  private:
-  enum class Kind { kReturn, kFatal, kAbort, kC, kFortran, kNative };
+  enum class Kind { kReturn, kFatal, kAbort, kC, kFortran, kCxx, kNative };
   Kind kind_ = Kind::kReturn;
   MPI_Errhandler given_;
   MPI_File_errhandler_function* function_ = nullptr;

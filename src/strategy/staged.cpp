@@ -20,12 +20,11 @@ constexpr Offset kGapBytesMax = Offset{64} << 10;
 /// Where the page cache serves, a window that stays in a core's own cache is picked apart faster than a large one, and
 /// a system call per window costs nothing against it.
 constexpr Offset kLocalWindowBytes = Offset{256} << 10;
-constexpr Offset kWindowBytesMin = 4096;
 /// No file reaches this far, and behind it lie the signs of file/sieve_lock.h.
-constexpr Offset kFileEndMax = INT64_MAX - kWindowBytesMin;
+constexpr Offset kFileEndMax = INT64_MAX - 4096;
 
 Offset window_bytes(const Access& access) {
-  const Offset most = std::max(access.buffer_bytes, kWindowBytesMin);
+  const Offset most = std::max(access.buffer_bytes, Offset{1});
   return access.store.traits().node_local ? std::min(most, kLocalWindowBytes) : most;
 }
 

@@ -49,6 +49,7 @@ class Implementation:
     fc: str = ""
     python: str = ""
     python_environment: dict[str, str] = field(default_factory=dict)
+    idle_library: str = ""  # preloaded into all ranks, so that those who wait give their cores away; see idle.c
 
     @property
     def key(self) -> str:
@@ -60,6 +61,9 @@ class Implementation:
 
     def command(self, ranks: int, program: list[str], environment: dict[str, str]) -> list[str]:
         """The launcher line.  `environment` reaches the ranks only: the launcher itself runs without the preload."""
+        if self.idle_library:
+            libraries = [environment.get("LD_PRELOAD", ""), self.idle_library]
+            environment = environment | {"LD_PRELOAD": " ".join(filter(None, libraries))}
         settings = ["env", *(f"{name}={value}" for name, value in sorted(environment.items()))] if environment else []
         return [*self.launcher, *FAMILY_OPTIONS[self.family], "-n", str(ranks), *settings, *program]
 
@@ -106,6 +110,19 @@ def make_environment(directory: Path, packages: list[str]) -> Path:
     return python
 
 
+def _idle_library(cache: Path) -> str:
+    """Compiles idle.c; without a compiler, tests run slower and that is all."""
+    source, output = Path(__file__).with_name("idle.c"), cache / "libraries" / "idle.so"
+    if not output.exists() or output.stat().st_mtime < source.stat().st_mtime:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = output.with_suffix(f".{os.getpid()}")
+        _output(["cc", "-O2", "-shared", "-fPIC", "-o", str(unfinished), str(source)])
+        if not unfinished.exists():
+            return ""
+        unfinished.replace(output)
+    return str(output)
+
+
 def _debian(name: str, cache: Path, with_python: bool) -> Implementation:
     tools = {
         kind: shutil.which(f"{tool}.{name}") or ""
@@ -117,6 +134,7 @@ def _debian(name: str, cache: Path, with_python: bool) -> Implementation:
     made = Implementation(
         name, name, _version(launcher, name) or "unknown", (launcher,), dict(FAMILY_ENVIRONMENT[name]), **tools
     )
+    made.idle_library = _idle_library(cache)
     if with_python:
         # The mpi4py wheel asks for libmpi.so.12 or libmpi.so.40; Debian names MPICH's library otherwise.
         made.python = str(make_environment(cache / "environments" / "mpi4py", ["mpi4py", "numpy"]))

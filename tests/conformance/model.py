@@ -6,11 +6,12 @@ from typing import ClassVar
 PASS, FAIL, TIMEOUT, CRASH, SKIP = "pass", "fail", "timeout", "crash", "skip"
 OUTCOMES = (PASS, FAIL, TIMEOUT, CRASH, SKIP)
 
-REGRESSION, IMPROVEMENT, PASSES, FAILS_NATIVELY_TOO, SKIPPED = (
+REGRESSION, IMPROVEMENT, PASSES, FAILS_NATIVELY_TOO, DIFFERS, SKIPPED = (
     "regression",
     "improvement",
     "passes",
     "fails natively too",
+    "differs",
     "skipped",
 )
 
@@ -43,6 +44,7 @@ class Test:
     disk_gib: float = 0.0
     copies: tuple[str, ...] = ()  # files that the programs expect in their directory
     skip: str = ""  # why it is not run, naming the implementation where that is the reason
+    differs: str = ""  # why it may fail with us although it passes natively: what it asks that the standard does not
     calls: tuple[str, ...] = ()  # MPI file functions that it names, in lower case, where its programs cannot be asked
 
     @property
@@ -100,11 +102,13 @@ def gained_cases(native: Result, ours: Result) -> list[str]:
     )
 
 
-def verdict(native: Result, ours: Result) -> str:
+def verdict(native: Result, ours: Result, differs: str = "") -> str:
     if SKIP in (native.outcome, ours.outcome):
         return SKIPPED
     if native.outcome == PASS:
-        return PASSES if ours.outcome == PASS else REGRESSION
+        if ours.outcome == PASS:
+            return PASSES
+        return DIFFERS if differs and ours.outcome == FAIL else REGRESSION  # a crash or a hang is never a matter of opinion
     if ours.outcome == PASS:
         return PASSES if native.outcome == TIMEOUT else IMPROVEMENT  # a busy machine is no fault of the native library
     return REGRESSION if lost_cases(native, ours) else FAILS_NATIVELY_TOO

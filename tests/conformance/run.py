@@ -34,6 +34,7 @@ import suite_pnetcdf
 import suite_romio
 from execute import run_test
 from model import (
+    DIFFERS,
     FAILS_NATIVELY_TOO,
     IMPROVEMENT,
     PASS,
@@ -118,7 +119,7 @@ class KeptResults:
 
 
 def preload_variables(options: argparse.Namespace) -> dict[str, str]:
-    if options.native_only or options.list:
+    if options.native_only:
         return {}
     variables = {"LD_PRELOAD": str(options.preload.resolve())}
     if options.forced:
@@ -127,11 +128,15 @@ def preload_variables(options: argparse.Namespace) -> dict[str, str]:
 
 
 def run_suite(
-    suite: Suite, on: implementations.Implementation, options: argparse.Namespace, preload: dict[str, str]
-) -> list[dict]:
+    suite: Suite,
+    on: implementations.Implementation,
+    options: argparse.Namespace,
+    preload: dict[str, str],
+    rows: list[dict],
+) -> None:
+    """Appends to `rows` test by test, so that a run that is broken off leaves what it found."""
     kept = KeptResults(options.cache / "results" / f"native-{on.key}-{suite.name}.json")
     wanted = [test for test in suite.tests if any(fnmatch.fnmatch(test.name, pattern) for pattern in options.only)]
-    rows = []
     for number, test in enumerate(wanted, 1):
         log = options.cache / "logs" / on.key / suite.name / test.identity.split(":", 1)[1].replace("/", "_")
         scratch = scratch_for(test, options)
@@ -158,24 +163,29 @@ def run_suite(
                 else run_test(test, on, preload, scratch, log.with_name(log.name + ".preload"), options.time_factor)
             )
             row["preload"] = ours.as_dict()
-            row["verdict"] = verdict(native, ours)
+            row["verdict"] = verdict(native, ours, test.differs)
+            if row["verdict"] == DIFFERS:
+                row["differs"] = test.differs
             row["lost_cases"], row["gained_cases"] = lost_cases(native, ours), gained_cases(native, ours)
             told += f", preload {ours.outcome} {ours.seconds:.1f} s"
             told += f": {row['verdict'].upper()} {ours.reason}" if row["verdict"] == REGRESSION else ""
         rows.append(row)
         say(f"[{number}/{len(wanted)}] {on.name} {test.identity}: {told}")
-    return rows
 
 
 def run_implementation(
-    name: str, options: argparse.Namespace, preload: dict[str, str], problems: list[str]
-) -> tuple[dict, list[dict]]:
-    """All chosen suites on one MPI.  What cannot be had goes to `problems`."""
+    name: str,
+    options: argparse.Namespace,
+    preload: dict[str, str],
+    problems: list[str],
+    about: dict,
+    rows: list[dict],
+) -> None:
+    """All chosen suites on one MPI.  Fills `about` and `rows`; what cannot be had goes to `problems`."""
     suites = [suite for suite in options.suite or DEFAULT_SUITES[name] if suite in DEFAULT_SUITES[name] or options.mpi]
-    about: dict = {"mpi": name, "suites": []}
-    rows: list[dict] = []
+    about |= {"mpi": name, "suites": []}
     if not suites:
-        return about, rows
+        return
     try:
         on = implementations.find(name, options.cache, options.environment, "mpi4py" in suites)
         about |= {"family": on.family, "version": on.version}
@@ -183,7 +193,7 @@ def run_implementation(
             about["probe"] = probe.check(on, options.cache, preload)
     except Missing as missing:
         problems.append(str(missing))
-        return about, rows
+        return
     for suite_name in suites:
         try:
             suite = SUITES[suite_name].prepare(on, options.cache)
@@ -195,8 +205,7 @@ def run_implementation(
         )
         names = sorted({test.name for test in suite.tests} | set(suite.missing))
         about["suites"].append({"suite": suite.name, "names": names, "sources": suite.sources})
-        rows += run_suite(suite, on, options, preload)
-    return about, rows
+        run_suite(suite, on, options, preload, rows)
 
 
 def listing(rows: list[dict], chosen: str, key: str) -> list[str]:
@@ -213,7 +222,7 @@ def report(rows: list[dict], problems: list[str], compared: bool, allow_missing:
     if compared:
         counted = {
             kind: [row for row in rows if row["verdict"] == kind]
-            for kind in (PASSES, IMPROVEMENT, REGRESSION, FAILS_NATIVELY_TOO, SKIPPED)
+            for kind in (PASSES, IMPROVEMENT, REGRESSION, FAILS_NATIVELY_TOO, DIFFERS, SKIPPED)
         }
         if counted[REGRESSION]:
             lines += ["Pass natively, do not with the preload:"]
@@ -229,8 +238,11 @@ def report(rows: list[dict], problems: list[str], compared: bool, allow_missing:
                 "Fail natively and with the preload (counted as skipped):",
                 *listing(rows, FAILS_NATIVELY_TOO, "preload"),
             ]
+        if counted[DIFFERS]:
+            lines += ["Pass natively and ask what the standard does not (counted as skipped):"]
+            lines += [f"  {row['mpi']} {row['identity']}: {row['differs']}" for row in counted[DIFFERS]]
         passed, failed = len(counted[PASSES]) + len(counted[IMPROVEMENT]), len(counted[REGRESSION])
-        skipped = len(counted[SKIPPED]) + len(counted[FAILS_NATIVELY_TOO])
+        skipped = len(counted[SKIPPED]) + len(counted[FAILS_NATIVELY_TOO]) + len(counted[DIFFERS])
     else:
         outcomes = [row["native"]["outcome"] for row in rows]
         passed, skipped = outcomes.count(PASS), outcomes.count(SKIP)
@@ -355,49 +367,55 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
+def list_tests(options: argparse.Namespace) -> None:
+    for name in options.mpi or implementations.NAMES:
+        try:
+            on = implementations.find(name, options.cache, options.environment, True)
+            for suite_name in options.suite or DEFAULT_SUITES[name]:
+                for test in SUITES[suite_name].prepare(on, options.cache).tests:
+                    print(f"{name} {test.identity}{'  # ' + test.skip if test.skip else ''}")
+        except Missing as missing:
+            say(str(missing))
+
+
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the test that runs is ended too
+    if options.list:
+        list_tests(options)
+        return 0
     preload = preload_variables(options)
     problems: list[str] = []
-    about, rows = [], []
-    began = time.time()
-    for name in options.mpi or implementations.NAMES:
-        if options.list:
-            try:
-                on = implementations.find(name, options.cache, options.environment, True)
-                for suite_name in options.suite or DEFAULT_SUITES[name]:
-                    for test in SUITES[suite_name].prepare(on, options.cache).tests:
-                        print(f"{name} {test.identity}{'  # ' + test.skip if test.skip else ''}")
-            except Missing as missing:
-                say(str(missing))
-            continue
-        implementation, results = run_implementation(name, options, preload, problems)
-        about.append(implementation)
-        rows += results
-    if options.list:
-        return 0
-    text, code = report(rows, problems, bool(preload), options.allow_missing)
-    if options.json:
+    about: list[dict] = []
+    rows: list[dict] = []
+    began, whole = time.time(), False
+
+    def write_results() -> None:
+        results = {
+            "kind": "conformance",
+            "machine": platform.machine(),
+            "system": platform.platform(),
+            "started": int(began),
+            "seconds": round(time.time() - began, 1),
+            "whole": whole,
+            "preload": str(options.preload.name) if preload else "",
+            "forced": options.forced or "",
+            "implementations": about,
+            "problems": problems,
+            "tests": rows,
+        }
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(
-            json.dumps(
-                {
-                    "kind": "conformance",
-                    "machine": platform.machine(),
-                    "system": platform.platform(),
-                    "started": int(began),
-                    "seconds": round(time.time() - began, 1),
-                    "preload": str(options.preload.name) if preload else "",
-                    "forced": options.forced or "",
-                    "implementations": about,
-                    "problems": problems,
-                    "tests": rows,
-                },
-                indent=1,
-            )
-            + "\n"
-        )
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+    try:
+        for name in options.mpi or implementations.NAMES:
+            about.append({})
+            run_implementation(name, options, preload, problems, about[-1], rows)
+        text, code = report(rows, problems, bool(preload), options.allow_missing)
+        whole = True
+    finally:
+        if options.json:
+            write_results()
     print(text)
     return code
 

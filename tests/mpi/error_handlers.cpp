@@ -58,6 +58,17 @@ TEST(errors_return_by_default) {
   CHECK_OK(MPI_File_close(&file));
 }
 
+#ifdef MPIR_ERRORS_THROW_EXCEPTIONS
+// What MPICH's C++ binding sets: the call returns its code, and the binding throws.
+TEST(handler_of_the_cxx_binding) {
+  CHECK_OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPIR_ERRORS_THROW_EXCEPTIONS));
+  CHECK(handler_of(MPI_FILE_NULL) == MPIR_ERRORS_THROW_EXCEPTIONS);
+  MPI_File file = MPI_FILE_NULL;
+  EXPECT_CLASS(MPI_File_open(MPI_COMM_WORLD, "/nonexistent/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+  CHECK_OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+}
+#endif
+
 TEST(handler_of_a_file) {
   reset();
   MPI_File file, other;

@@ -137,6 +137,35 @@ TEST(types_may_be_freed_at_once) {
   }
 }
 
+// A filetype's extent says nothing of where its data lies: HDF5 makes filetypes whose extent is smaller, and writes one copy.
+TEST(extent_smaller_than_the_data) {
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  int lengths[2] = {1, 1}, places[2] = {0, 2};
+  MPI_Datatype apart, filetype;
+  MPI_Type_indexed(2, lengths, places, MPI_INT, &apart);
+  MPI_Type_create_resized(apart, 0, sizeof(int), &filetype);
+  MPI_Type_commit(&filetype);
+  CHECK_OK(set_view(file, 16 * check::rank, MPI_INT, filetype));
+  const int base = 10 * check::rank;
+  int values[4] = {base, base + 1, base + 2, base + 3};
+  MPI_Status status;
+  CHECK_OK(MPI_File_write_all(file, values, 4, MPI_INT, &status));
+  CHECK_EQ(check::count_in(status, MPI_INT), 4);
+  int again[4] = {-1, -1, -1, -1};
+  CHECK_OK(MPI_File_read_at_all(file, 1, again, 2, MPI_INT, &status));
+  CHECK_EQ(check::count_in(status, MPI_INT), 2);
+  CHECK_EQ(again[0], base + 1);
+  CHECK_EQ(again[1], base + 2);
+  MPI_Type_free(&filetype);
+  MPI_Type_free(&apart);
+  CHECK_OK(set_view(file, 0, MPI_INT, MPI_INT));
+  CHECK_OK(MPI_File_read_at_all(file, 4 * check::rank, again, 4, MPI_INT, &status));
+  const int expected[4] = {base, base + 2, base + 1, base + 3};
+  for (int i = 0; i < 4; ++i) CHECK_EQ(again[i], expected[i]);
+  CHECK_OK(MPI_File_close(&file));
+}
+
 TEST(view_resets_both_pointers) {
   MPI_File file;
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -146,7 +147,7 @@ std::string check(Subject& subject, std::uint64_t seed, Number size) {
                         .bytes = bytes,
                         .buffer = buffer.base(),
                         .trace = trace,
-                        .buffer_bytes = between(0, 1) == 0 ? 4096 : 1 << 20};
+                        .buffer_bytes = std::array{Offset{49}, Offset{4096}, Offset{1} << 20}[static_cast<std::size_t>(between(0, 2))]};
     std::ostringstream words;
     words << (write ? "write " : "read ") << strategy.name << " of " << bytes << " bytes at position " << position
           << " of " << oracle::to_string(filetype) << " at " << displacement << ", memory "

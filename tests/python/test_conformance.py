@@ -19,6 +19,7 @@ from execute import MARK, RULES, Ended, classify, read_cases, run_program, run_t
 from implementations import Implementation
 from model import (
     CRASH,
+    DIFFERS,
     FAIL,
     FAILS_NATIVELY_TOO,
     IMPROVEMENT,
@@ -107,6 +108,19 @@ def test_verdicts(native: Result, ours: Result, expected: str) -> None:
     assert verdict(native, ours) == expected
 
 
+def test_what_the_standard_does_not_ask_is_told_apart() -> None:
+    assert verdict(Result(PASS), Result(FAIL), "why") == DIFFERS
+    assert verdict(Result(PASS), Result(PASS), "why") == PASSES
+    assert verdict(Result(PASS), Result(CRASH), "why") == REGRESSION
+    assert verdict(Result(PASS), Result(TIMEOUT), "why") == REGRESSION
+    made = rows((PASS, PASS), (PASS, FAIL))
+    made[1] |= {"verdict": DIFFERS, "differs": "the standard says nothing of it"}
+    text, code = run.report(made, [], True, False)
+    assert "s:1@1: the standard says nothing of it" in text
+    assert text.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    assert code == 0
+
+
 def test_a_case_that_was_never_reached_is_lost() -> None:
     assert lost_cases(Result(FAIL, cases={"a": PASS, "b": PASS}), Result(TIMEOUT, cases={"a": PASS})) == ["b"]
 
@@ -189,6 +203,10 @@ def test_the_preload_reaches_the_ranks_and_not_the_launcher() -> None:
     command = direct().command(2, ["program"], {"LD_PRELOAD": "x.so"})
     assert command[-3:] == ["env", "LD_PRELOAD=x.so", "program"]
     assert command.index("-n") < command.index("env")
+    idle = direct()
+    idle.idle_library = "idle.so"
+    assert idle.command(2, ["program"], {"LD_PRELOAD": "x.so"})[-3:] == ["env", "LD_PRELOAD=x.so idle.so", "program"]
+    assert idle.command(2, ["program"], {})[-3:] == ["env", "LD_PRELOAD=idle.so", "program"]
 
 
 def test_steps_stop_at_the_first_that_does_not_pass(tmp_path: Path) -> None:
@@ -267,6 +285,9 @@ def test_testlist_lines() -> None:
 def test_names_found_in_sources() -> None:
     source = 'AddTest("a", f); if (x) AddTest("b", g); else AddTest( "b", h); AddTest((size < 3) ? "-c" : "c", i);'
     assert suite_hdf5.listed_tests(source) == ["a", "b", "c"]
+    names = ["idsetw", "idsetr", "fill"]
+    assert suite_hdf5.chosen("fill", names) == ["-o", "fill"]
+    assert suite_hdf5.chosen("idsetr", names) == ["-x", "fill"]
     text = "class BaseTestX:\n    def testA(self):\n        fh.Read_all(1)\n\nclass TestX(BaseTestX, unittest.TestCase):\n    def testB(self):\n        comm.Get_size(); self.FILE.Get_size()\n"
     assert suite_mpi4py.test_classes(text, r"Test\w+") == ["TestX"]
     assert calls.of_python_class(text, "TestX") == ("mpi_file_get_size", "mpi_file_read_all")

@@ -28,12 +28,13 @@ CLAUSES = [
 def row(
     test: str, outcome: str, *calls: str, suite: str = "romio", native: str = "pass", verdict: str = "passes"
 ) -> doc.Row:
-    return doc.Row(suite, test, "mpich", 4, outcome, native, "why", "because", verdict, frozenset(calls))
+    return doc.Row(suite, test, "mpich", 4, outcome, native, "why", "because", verdict, "unasked", frozenset(calls))
 
 
 ROWS = [
     row("simple", "pass", "mpi_file_open", "mpi_file_read"),
     row("status", "fail", "mpi_file_open", verdict="regression"),
+    row("views", "fail", verdict="differs"),
     row("error", "pass", native="fail", verdict="improvement"),
     row("modes", "pass", "mpi_file_open", suite="mpi", native="", verdict=""),
     row("skipped", "skip", "mpi_file_read", native="skip", verdict="skipped"),
@@ -59,11 +60,13 @@ def test_failures_and_improvements_are_listed_with_reasons() -> None:
     lost = text.split("## Pass natively, do not with Penstock")[1].split("##")[0]
     assert "| `romio:error` | mpich ×4 | why |" in gained
     assert "| `romio:status` | mpich ×4 | because |" in lost
+    unasked = text.split("## Pass natively and ask what the standard does not")[1].split("##")[0]
+    assert "| `romio:views` | mpich ×4 | unasked |" in unasked
 
 
 def test_suites_are_summed_up() -> None:
     text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"})
-    assert "| ROMIO's | mpich 4.0 | 3 | 2 | 2 | 1 | 1 |" in text
+    assert "| ROMIO's | mpich 4.0 | 4 | 3 | 2 | 1 | 1 |" in text
 
 
 @pytest.mark.parametrize(

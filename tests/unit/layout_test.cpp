@@ -163,6 +163,22 @@ TEST(Monotone, NeedsCopiesThatGoForward) {
   EXPECT_FALSE(is_monotone(tile(*hindexed(Offsets{1, 1}, Offsets{16, 0}, bytes(8)))));
 }
 
+TEST(CopyAlone, IsInPlaceAndMonotoneWhereCopiesReachIntoEachOther) {
+  const Tiling view = tile(*resized(0, 4, *hindexed(Offsets{1, 1}, Offsets{0, 8}, bytes(4))), 100);
+  EXPECT_FALSE(is_monotone(view));
+  const Result<Tiling> third = copy_alone(view, 2);
+  ASSERT_TRUE(third.ok());
+  EXPECT_TRUE(is_monotone(*third));
+  EXPECT_FALSE(overlaps_itself(*third));
+  for (Offset position = 0; position < 8; ++position)
+    EXPECT_EQ(offset_of(*third, position), offset_of(view, 16 + position)) << position;
+  EXPECT_EQ(position_of(*third, 116), 4);
+  EXPECT_FALSE(is_monotone(*copy_alone(tile(*hindexed(Offsets{1, 1}, Offsets{16, 0}, bytes(8))), 0)));
+  EXPECT_FALSE(copy_alone(view, kMax / 4).ok());
+  EXPECT_TRUE(is_monotone(*copy_alone(tile(*resized(0, -8, bytes(8)), 64), 3)));
+  EXPECT_EQ(offset_of(*copy_alone(tile(*resized(0, -8, bytes(8)), 64), 3), 0), 40);
+}
+
 TEST(SixtyFourBits, AreNotExceededSilently) {
   const Type big = bytes(kMax / 2);
   expect_type_failure(contiguous(3, big), "64-bit");

@@ -44,6 +44,7 @@ class Row:
     native_reason: str = ""
     reason: str = ""
     verdict: str = ""
+    differs: str = ""
     calls: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -77,6 +78,7 @@ def rows_of_results(results: dict) -> list[Row]:
                 native.get("reason", ""),
                 ours.get("reason", ""),
                 test.get("verdict", ""),
+                test.get("differs", ""),
                 frozenset(test.get("calls", ())),
             )
         )
@@ -231,7 +233,7 @@ def listed(rows: list[Row], reason: str) -> list[list[str]]:
     for row in rows:
         together[row.name, getattr(row, reason)].append(f"{row.mpi} ×{row.ranks}")
     return [
-        [f"`{name}`", ", ".join(where), " ".join(why.split())[:200]] for (name, why), where in sorted(together.items())
+        [f"`{name}`", ", ".join(where), " ".join(why.split())[:400]] for (name, why), where in sorted(together.items())
     ]
 
 
@@ -262,6 +264,7 @@ def document(functions: dict, clauses: list[dict], rows: list[Row], versions: di
     sections = (
         ("Fail natively, pass with Penstock", "native_reason", lambda row: row.verdict == "improvement"),
         ("Pass natively, do not with Penstock", "reason", lambda row: row.verdict == "regression"),
+        ("Pass natively and ask what the standard does not", "differs", lambda row: row.verdict == "differs"),
         ("Fail natively and with Penstock", "reason", lambda row: row.verdict == "fails natively too"),
         ("Not run", "native_reason", lambda row: row.suite != OWN and row.native == "skip"),
     )

@@ -23,6 +23,8 @@ std::uint64_t mode_bits(const Mode& mode) {
 struct OpenNotice {
   comm::Verdict verdict;
   OpenedFacts facts;
+  Offset window_bytes = 0;  ///< 0: no aggregation
+  int aggregators = 0;
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
@@ -89,6 +91,8 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     }
     notice.verdict = verdict_of(local, rank);
     notice.facts = file->facts_;
+    if (hints.strategy == hints::Strategy::kTwoPhase) notice.window_bytes = hints.collective_buffer_bytes;
+    notice.aggregators = hints.aggregators;
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -96,6 +100,10 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   }
   PENSTOCK_TRY(status_of(notice.verdict, local, rank, path));
   file->facts_ = notice.facts;
+  if (notice.window_bytes > 0) {
+    file->window_bytes_ = notice.window_bytes;
+    file->aggregators_ = plan::global_aggregators(group.topology().node_of_rank, notice.aggregators);
+  }
 
   if (mode.append) {
     // The initial view is of bytes, so the end of the file in etypes is its size.

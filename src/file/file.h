@@ -15,6 +15,7 @@
 #include "file/sieve_lock.h"
 #include "file/worker.h"
 #include "hints/hints.h"
+#include "plan/aggregation.h"
 #include "plan/choose.h"
 #include "store/store.h"
 #include "trace/trace.h"
@@ -173,6 +174,9 @@ class File {
   Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
+  /// The same for a collective access by way of aggregators.  Collective.
+  Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
+  [[nodiscard]] bool aggregates() const { return !aggregators_.empty() && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   /// The three ways to agree, all collective.  Collective calls of one file agree in the order in which the program made them: the first two wait
   /// for those in the background; agree_in_order() is for those, which are in order already.
@@ -193,6 +197,8 @@ class File {
   hints::Hints hints_;
   trace::FileTrace* trace_;
   OpenedFacts facts_;
+  std::vector<int> aggregators_;  ///< ascending ranks; none: every rank moves its own data
+  Offset window_bytes_ = 0;       ///< of an aggregator
 
   std::shared_ptr<const View> view_;
   std::uint64_t view_number_ = 0;

@@ -218,6 +218,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .memory = request.memory,
                                     .memory_contiguous = request.memory_contiguous,
                                     .buffer = request.buffer,
+                                    .kept = collective_memory_,
                                     .bytes = bytes,
                                     .trace = trace};
   const Result<Offset> moved = strategy::two_phase(access, local);

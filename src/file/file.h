@@ -18,6 +18,7 @@
 #include "plan/aggregation.h"
 #include "plan/choose.h"
 #include "store/store.h"
+#include "strategy/window.h"
 #include "trace/trace.h"
 
 namespace penstock::file {
@@ -199,6 +200,7 @@ class File {
   OpenedFacts facts_;
   std::vector<int> aggregators_;  ///< ascending ranks; none: every rank moves its own data
   Offset window_bytes_ = 0;       ///< of an aggregator
+  strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   std::shared_ptr<const View> view_;
   std::uint64_t view_number_ = 0;

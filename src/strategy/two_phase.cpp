@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <string>
 
 #include "access/cursor.h"
 #include "access/wire.h"
-#include "strategy/window.h"
 
 namespace penstock::strategy {
 
@@ -30,7 +28,6 @@ constexpr std::size_t kBatchMax = 512;
 struct Facts {
   Offset first = 0;  ///< of the file, [first, end); empty for nothing
   Offset end = 0;
-  Offset size = 0;  ///< of the file, for reads; from rank 0
   std::uint64_t tree_bytes = 0;
   std::int32_t code = 0;  ///< a failure: then nobody does anything
   std::int32_t unused = 0;
@@ -67,7 +64,7 @@ class Engine {
     PENSTOCK_TRY(tell_facts());
     for (const Facts& facts : all_)
       if (facts.code != 0) return outcome(0);
-    if (!access_.write) cut_at_end_of_file();
+    if (!access_.write) PENSTOCK_TRY(cut_at_end_of_file());
     prepare();
     if (!agreed()) return outcome(0);
     PENSTOCK_TRY(exchange_claims());
@@ -101,36 +98,41 @@ class Engine {
       mine.end = bounds.end;
       mine.tree_bytes = tree_.size();
     }
-    if (!access_.write && rank() == 0 && failure_.ok()) {
-      const Result<Offset> size = access_.target.size();
-      if (size.ok())
-        mine.size = *size;
-      else
-        fail(size.status());
-    }
     mine.code = static_cast<std::int32_t>(failure_.code());
     all_.resize(static_cast<std::size_t>(access_.comm.topology().size));
     const PhaseScope phase(access_.trace, Phase::kWait);
     return access_.comm.all_gather(&mine, sizeof mine, all_.data());
   }
 
-  void cut_at_end_of_file() {
-    const Offset size = all_[0].size;
+  /// Asked only now, when all ranks are here: what each of them wrote before counts.
+  Status cut_at_end_of_file() {
+    Offset size = 0;
+    if (rank() == 0) {
+      const Result<Offset> found = access_.target.size();
+      if (found.ok())
+        size = *found;
+      else
+        fail(found.status());
+    }
+    {
+      const PhaseScope phase(access_.trace, Phase::kWait);
+      PENSTOCK_TRY(access_.comm.broadcast(&size, sizeof size, 0));
+    }
     for (Facts& facts : all_) {
       facts.end = std::min(facts.end, size);
       facts.first = std::min(facts.first, facts.end);
     }
     if (has_data()) end_ = positions_until(access_.file, access_.position, end_, size);
+    return {};
   }
 
   /// All memory, before anybody depends on this rank.
   void prepare() {
     try {
-      if (has_data() && !access_.memory_contiguous) own_.resize(static_cast<std::size_t>(most_in_a_round()));
+      if (has_data() && !access_.memory_contiguous) fail_if(access_.kept.own.reserve(most_in_a_round()));
       if (place_ < 0) return;
-      window_.emplace(access_.domains.window_bytes());
-      fail_if(window_->status());
-      staging_.resize(static_cast<std::size_t>(access_.domains.window_bytes()));
+      fail_if(window_.reserve(access_.domains.window_bytes()));
+      fail_if(staging_.reserve(access_.domains.window_bytes()));
       batch_.reserve(kBatchMax);
       for (int rank = 0; rank < static_cast<int>(all_.size()); ++rank) {
         const Facts& facts = all_[static_cast<std::size_t>(rank)];
@@ -280,7 +282,7 @@ class Engine {
     std::byte* const base = own ? access_.buffer : contiguous;
     access::Step step;
     while (zip.next(step)) {
-      std::byte* const in_file = window_->at(step.file_offset);
+      std::byte* const in_file = window_.at(step.file_offset);
       std::byte* const in_memory = base + step.memory_offset;
       if (!to_window) {
         access::copy_strided(in_memory, step.memory_stride, in_file, step.file_stride, step.length, step.count);
@@ -288,9 +290,9 @@ class Engine {
       }
       access::copy_strided(in_file, step.file_stride, in_memory, step.memory_stride, step.length, step.count);
       if (step.count == 1 || step.file_stride == step.length)
-        window_->mark(step.file_offset, step.length * step.count);
+        window_.mark(step.file_offset, step.length * step.count);
       else
-        for (Offset i = 0; i < step.count; ++i) window_->mark(step.file_offset + i * step.file_stride, step.length);
+        for (Offset i = 0; i < step.count; ++i) window_.mark(step.file_offset + i * step.file_stride, step.length);
     }
   }
 
@@ -306,8 +308,8 @@ class Engine {
         if (access_.memory_contiguous) {
           data = access_.buffer + memory_position(position);
         } else {
-          pack_own(position, bytes, own_.data() + packed, false);
-          data = own_.data() + packed;
+          pack_own(position, bytes, access_.kept.own.data() + packed, false);
+          data = access_.kept.own.data() + packed;
           packed += bytes;
         }
         return out->send(to, data, static_cast<std::size_t>(bytes));
@@ -332,7 +334,8 @@ class Engine {
   Status collect(Offset round) {
     const Offset first = access_.domains.window(round, place_);
     const Offset end = access_.domains.window_end(first);
-    window_->begin(first, end - first);
+    const access::Bounds touched = touched_in(first, end);
+    window_.begin(touched.first, touched.end - touched.first);
     const std::unique_ptr<comm::Exchange> in = access_.comm.exchange();
     Offset staged = 0;
     for (Peer& peer : peers_) {
@@ -348,11 +351,11 @@ class Engine {
       }
       const access::Bounds bounds = access::bounds_of(peer.file, from, bytes);
       if (bounds.end - bounds.first == bytes) {
-        PENSTOCK_TRY(in->receive(peer.rank, window_->at(bounds.first), static_cast<std::size_t>(bytes)));
-        window_->mark(bounds.first, bytes);
+        PENSTOCK_TRY(in->receive(peer.rank, window_.at(bounds.first), static_cast<std::size_t>(bytes)));
+        window_.mark(bounds.first, bytes);
         continue;
       }
-      if (staged + bytes > static_cast<Offset>(staging_.size())) {
+      if (staged + bytes > staging_.size()) {
         PENSTOCK_TRY(take_in(*in));
         staged = 0;
       }
@@ -369,6 +372,19 @@ class Engine {
     return positions_until(peer.file, peer.next, peer.end, end);
   }
 
+  /// From the first to the last byte of the window that some peer has.
+  [[nodiscard]] access::Bounds touched_in(Offset first, Offset end) const {
+    access::Bounds touched{end, first};
+    for (const Peer& peer : peers_) {
+      const Offset to = in_window(peer, first, end);
+      if (to == peer.next) continue;
+      const access::Bounds bounds = access::bounds_of(peer.file, peer.next, to - peer.next);
+      touched.first = std::min(touched.first, bounds.first);
+      touched.end = std::max(touched.end, bounds.end);
+    }
+    return touched;
+  }
+
   Status take_in(comm::Exchange& in) {
     {
       const PhaseScope phase(access_.trace, Phase::kWait);
@@ -383,9 +399,9 @@ class Engine {
   Status write_window() {
     const PhaseScope phase(access_.trace, Phase::kWrite);
     Offset first = 0;
-    Offset end = window_->first();
-    while (window_->next_stretch(end, first, end)) {
-      batch_.push_back({first, window_->at(first), static_cast<std::size_t>(end - first), 0});
+    Offset end = window_.first();
+    while (window_.next_stretch(end, first, end)) {
+      batch_.push_back({first, window_.at(first), static_cast<std::size_t>(end - first), 0});
       access_.trace.count(Counter::kStoreBytesWritten, end - first);
       if (batch_.size() == kBatchMax) PENSTOCK_TRY(write_batch());
     }
@@ -411,7 +427,7 @@ class Engine {
         if (access_.memory_contiguous)
           return in->receive(from, access_.buffer + memory_position(position), static_cast<std::size_t>(bytes));
         packed += bytes;
-        return in->receive(from, own_.data() + (packed - bytes), static_cast<std::size_t>(bytes));
+        return in->receive(from, access_.kept.own.data() + (packed - bytes), static_cast<std::size_t>(bytes));
       }));
     if (serves) PENSTOCK_TRY(deliver(round));
     {
@@ -424,7 +440,7 @@ class Engine {
     next_ = begin;
     packed = 0;
     return for_own_parts(round, [&](int, Offset position, Offset bytes) {
-      pack_own(position, bytes, own_.data() + packed, true);
+      pack_own(position, bytes, access_.kept.own.data() + packed, true);
       packed += bytes;
       return Status();
     });
@@ -433,8 +449,9 @@ class Engine {
   Status deliver(Offset round) {
     const Offset first = access_.domains.window(round, place_);
     const Offset end = access_.domains.window_end(first);
-    window_->begin(first, end - first);
-    fail_if(read_window(first, end));
+    const access::Bounds touched = touched_in(first, end);
+    window_.begin(touched.first, touched.end - touched.first);
+    fail_if(read_window(touched));
     const std::unique_ptr<comm::Exchange> out = access_.comm.exchange();
     Offset staged = 0;
     for (Peer& peer : peers_) {
@@ -450,10 +467,10 @@ class Engine {
       }
       const access::Bounds bounds = access::bounds_of(peer.file, from, bytes);
       if (bounds.end - bounds.first == bytes) {
-        PENSTOCK_TRY(out->send(peer.rank, window_->at(bounds.first), static_cast<std::size_t>(bytes)));
+        PENSTOCK_TRY(out->send(peer.rank, window_.at(bounds.first), static_cast<std::size_t>(bytes)));
         continue;
       }
-      if (staged + bytes > static_cast<Offset>(staging_.size())) {
+      if (staged + bytes > staging_.size()) {
         const PhaseScope waiting(access_.trace, Phase::kWait);
         PENSTOCK_TRY(out->wait());
         staged = 0;
@@ -467,19 +484,9 @@ class Engine {
   }
 
   /// From the first to the last byte that somebody wants.  What cannot be read is sent as zeros: everybody learns of the failure at the end.
-  Status read_window(Offset first, Offset end) {
+  Status read_window(const access::Bounds& touched) {
     const PhaseScope phase(access_.trace, Phase::kRead);
-    Offset wanted_first = end;
-    Offset wanted_end = first;
-    for (const Peer& peer : peers_) {
-      const Offset to = in_window(peer, first, end);
-      if (to == peer.next) continue;
-      const access::Bounds bounds = access::bounds_of(peer.file, peer.next, to - peer.next);
-      wanted_first = std::min(wanted_first, bounds.first);
-      wanted_end = std::max(wanted_end, bounds.end);
-    }
-    if (wanted_first >= wanted_end) return {};
-    store::Transfer transfer{wanted_first, window_->at(wanted_first), static_cast<std::size_t>(wanted_end - wanted_first), 0};
+    store::Transfer transfer{touched.first, window_.at(touched.first), static_cast<std::size_t>(touched.end - touched.first), 0};
     Status status = failure_.ok() ? access_.target.read(std::span(&transfer, 1)) : Status();
     access_.trace.count(Counter::kStoreReads);
     access_.trace.count(Counter::kStoreBytesRead, static_cast<std::int64_t>(transfer.done));
@@ -494,13 +501,12 @@ class Engine {
   int place_ = -1;  ///< among the aggregators
   std::vector<std::byte> tree_;
   std::vector<Facts> all_;
-  std::vector<std::byte> own_;  ///< this rank's data of a round, where its memory is not contiguous
 
   // Aggregators only.
   std::vector<Peer> peers_;
   std::vector<std::vector<std::byte>> arrived_;
-  std::optional<FileWindow> window_;
-  std::vector<std::byte> staging_;
+  FileWindow& window_ = access_.kept.window;
+  Room& staging_ = access_.kept.staging;
   std::vector<Arriving> arriving_;
   std::vector<store::Transfer> batch_;
 };

@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 #include "plan/aggregation.h"
 #include "store/store.h"
+#include "strategy/window.h"
 #include "trace/trace.h"
 
 namespace penstock::strategy {
@@ -37,6 +38,7 @@ struct Collective {
   const access::Tiling& memory;
   bool memory_contiguous = false;
   std::byte* buffer = nullptr;
+  CollectiveMemory& kept;
   Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
   trace::OpTrace& trace;
 };

@@ -19,26 +19,32 @@ std::uint64_t ones(Offset from, Offset to) { return (~std::uint64_t{0} >> (kBits
 
 }  // namespace
 
-FileWindow::FileWindow(Offset bytes)
-    : capacity_(bytes),
-      bytes_(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]),
-      arrived_(new (std::nothrow) std::uint64_t[words_for(bytes)]) {}
+Status Room::reserve(Offset bytes) {
+  if (bytes <= size_) return {};
+  bytes_.reset();  // before the new one is made: never both
+  size_ = 0;
+  bytes_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
+  if (bytes_ == nullptr)
+    return Status::failure(Code::kNoMemory, "no memory for " + std::to_string(bytes) + " bytes of a collective access; set cb_buffer_size lower");
+  size_ = bytes;
+  return {};
+}
 
-Status FileWindow::status() const {
-  if (bytes_ != nullptr && arrived_ != nullptr) return {};
-  return Status::failure(Code::kNoMemory, "no memory for a collective buffer of " + std::to_string(capacity_) + " bytes; set cb_buffer_size lower");
+Status FileWindow::reserve(Offset bytes) {
+  PENSTOCK_TRY(bytes_.reserve(bytes));
+  return arrived_.reserve(static_cast<Offset>(words_for(bytes) * sizeof(std::uint64_t)));
 }
 
 void FileWindow::begin(Offset first, Offset length) {
   first_ = first;
   length_ = length;
-  std::fill_n(arrived_.get(), words_for(length), 0);
+  std::fill_n(arrived(), words_for(length), 0);
 }
 
 void FileWindow::mark(Offset offset, Offset length) {
   Offset from = offset - first_;
   const Offset end = from + length;
-  std::uint64_t* word = arrived_.get() + from / kBits;
+  std::uint64_t* word = arrived() + from / kBits;
   const Offset in_first = std::min(end, (from / kBits + 1) * kBits);
   *word++ |= ones(from % kBits, in_first - from / kBits * kBits);
   for (from = in_first; from + kBits <= end; from += kBits) *word++ = ~std::uint64_t{0};
@@ -49,7 +55,7 @@ bool FileWindow::next_stretch(Offset from, Offset& first, Offset& end) const {
   const Offset words = static_cast<Offset>(words_for(length_));
   const auto find = [&](Offset at, std::uint64_t unwanted) {  // the first bit from `at` on that differs from `unwanted`
     for (Offset word = at / kBits; word < words; ++word) {
-      std::uint64_t bits = arrived_[static_cast<std::size_t>(word)] ^ unwanted;
+      std::uint64_t bits = arrived()[word] ^ unwanted;
       if (word == at / kBits) bits &= ~std::uint64_t{0} << (at % kBits);
       if (bits != 0) return std::min(word * kBits + std::countr_zero(bits), length_);
     }

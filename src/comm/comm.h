@@ -36,6 +36,21 @@ struct Verdict {
   [[nodiscard]] bool ok() const { return code == 0; }
 };
 
+/// Messages between some ranks of a group, of sizes that both sides know.  Between two ranks they arrive in the order in which they were
+/// sent.  Buffers are borrowed until the wait.  Thread rule: that of Comm's collective calls.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  /// Begins to send.  Complete only when the other side has posted its receive: a rank that only sends can not run ahead of the
+  /// receivers and fill their queues (the reason for MPI_Issend in the two-layer aggregation paper, section V).
+  virtual Status send(int to, const void* bytes, std::size_t size_bytes) = 0;
+  virtual Status receive(int from, void* bytes, std::size_t size_bytes) = 0;
+  /// Blocks until all that was posted to be received so far has arrived.
+  virtual Status wait_received() = 0;
+  /// Blocks until all is sent and received.
+  virtual Status wait() = 0;
+};
+
 class Comm {
  public:
   virtual ~Comm() = default;
@@ -49,6 +64,8 @@ class Comm {
   virtual Status all_gather(const void* mine, std::size_t size_bytes, void* all) = 0;
   /// Like all_gather, at `root` only; `all` is ignored elsewhere.
   virtual Status gather(const void* mine, std::size_t size_bytes, void* all, int root) = 0;
+  /// A new exchange, in which nothing has been posted.  Local; every message in it needs its counterpart in an exchange of the other rank.
+  virtual std::unique_ptr<Exchange> exchange() = 0;
   /// before = sum of `mine` over lower ranks, total = over all ranks.  Requires: mine >= 0.
   /// Fails with kArgument, on all ranks, when the total does not fit in 64 bits.
   virtual Status exclusive_sum(Offset mine, Offset& before, Offset& total) = 0;
@@ -64,6 +81,9 @@ class Comm {
   /// True when agree() may be called from a thread of ours although the program asked for less than
   /// MPI_THREAD_MULTIPLE (one node: no MPI inside), or MPI is thread-safe anyway.
   [[nodiscard]] virtual bool may_agree_in_background() const = 0;
+
+  /// True when exchange(), all_gather() and the like may be called from a thread of ours as well.
+  [[nodiscard]] virtual bool may_exchange_in_background() const = 0;
 
   // --- Shared words and a lock, for shared file pointers and atomic mode.  Local calls, from any thread. ------------
   static constexpr int kSharedWords = 8;

@@ -4,6 +4,7 @@
 
 #include "file/file.h"
 #include "strategy/strategy.h"
+#include "strategy/two_phase.h"
 
 namespace penstock::file {
 
@@ -125,7 +126,14 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   }
   Outcome outcome;
   if (local.ok()) local = position.status();
-  if (local.ok()) {
+  if (aggregates()) {
+    {
+      PhaseScope waiting(trace, Phase::kWait);
+      drain_collectives();
+    }
+    outcome = carry_out_together(*view_, request, local.ok() ? *position : 0, trace, local);
+    local = outcome.status;
+  } else if (local.ok()) {
     outcome = carry_out(*view_, request, *position, trace);
     local = outcome.status;
   }
@@ -144,6 +152,82 @@ Outcome File::carry_out(const View& view, const Request& request, Offset positio
   Outcome outcome = move(view, request, position, trace);
   comm_->unlock(request.write);
   return outcome;
+}
+
+namespace {
+
+/// Runs what it is given; for the file's private calls.
+class AggregatorTarget final : public strategy::Target {
+ public:
+  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right)
+      : open_(std::move(open)), right_(std::move(right)) {}
+
+  Result<Offset> size() override {
+    const Result<store::File*> file = open_();
+    if (!file.ok()) return file.status();
+    return (*file)->size();
+  }
+
+  Status read(std::span<store::Transfer> batch) override {
+    const Result<store::File*> file = open_();
+    if (!file.ok()) return file.status();
+    return (*file)->read(batch);
+  }
+
+  Status write(std::span<store::Transfer> batch) override {
+    const Result<store::File*> file = open_();
+    if (!file.ok()) return file.status();
+    const Result<WriteRight> right = right_(**file);
+    if (!right.ok()) return right.status();
+    const store::Transfer& last = batch.back();
+    const Result<WriteGuard> guard =
+        WriteGuard::lock(**file, *right, batch.front().offset, last.offset + static_cast<Offset>(last.length));
+    if (!guard.ok()) return guard.status();
+    return (*file)->write(batch);
+  }
+
+ private:
+  std::function<Result<store::File*>()> open_;
+  std::function<Result<WriteRight>(store::File&)> right_;
+};
+
+}  // namespace
+
+Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
+  AggregatorTarget target(
+      [this]() -> Result<store::File*> {
+        PENSTOCK_TRY(open_store());
+        return opened_.load(std::memory_order_acquire);
+      },
+      [this](store::File& store_file) { return write_right(store_file, hints()); });
+  // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
+  // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
+  const bool has_data = local.ok() && request.bytes > 0;
+  const bool alone = has_data && (!view.writable || (!view.contiguous && (!view.ascending || access::offset_of(view.filetype, position) < 0)));
+  const Offset bytes = has_data && !alone ? request.bytes : 0;
+  const access::Tiling file = view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
+  if (bytes > 0) {
+    trace.count(Counter::kTwoPhase);
+    trace.count(Counter::kPieces, access::pieces_in(file, position, bytes));
+  }
+  const strategy::Collective access{.comm = *comm_,
+                                    .aggregators = aggregators_,
+                                    .domains = {static_cast<int>(aggregators_.size()), window_bytes_},
+                                    .target = target,
+                                    .write = request.write,
+                                    .file = file,
+                                    .position = position,
+                                    .memory = request.memory,
+                                    .memory_contiguous = request.memory_contiguous,
+                                    .buffer = request.buffer,
+                                    .kept = collective_memory_,
+                                    .bytes = bytes,
+                                    .trace = trace};
+  const Result<Offset> moved = strategy::two_phase(access, local);
+  if (!moved.ok()) return {local.ok() ? moved.status().with_context(path_ + (request.write ? ": write" : ": read")) : local, 0};
+  if (alone) return move(view, request, position, trace);
+  trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, *moved);
+  return {{}, *moved};
 }
 
 Result<WriteRight> File::write_right(store::File& store_file, const hints::Hints& asked) {
@@ -291,7 +375,10 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
   {
     OpTrace trace(trace_, Phase::kOther, /*background=*/true);
     if (local.ok()) local = position.status();
-    if (local.ok()) {
+    if (request.collective && aggregates() && comm_->may_exchange_in_background()) {
+      outcome = carry_out_together(*view, request, local.ok() ? *position : 0, trace, local);
+      local = outcome.status;
+    } else if (local.ok()) {
       outcome = carry_out(*view, request, *position, trace);
       local = outcome.status;
     }

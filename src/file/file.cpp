@@ -24,6 +24,8 @@ struct OpenNotice {
   comm::Verdict verdict;
   OpenedFacts facts;
   store::Identity identity;
+  Offset window_bytes = 0;  ///< 0: no aggregation
+  int aggregators = 0;
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
@@ -107,6 +109,8 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     }
     notice.verdict = verdict_of(local, rank);
     if (local.ok()) notice.identity = file->store_file_->identity();
+    if (hints.strategy == hints::Strategy::kTwoPhase) notice.window_bytes = hints.collective_buffer_bytes;
+    notice.aggregators = hints.aggregators;
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -117,6 +121,10 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
+  if (notice.window_bytes > 0) {
+    file->window_bytes_ = notice.window_bytes;
+    file->aggregators_ = plan::global_aggregators(topology.node_of_rank, notice.aggregators);
+  }
 
   if (mode.append) {
     // The initial view is of bytes, so the end of the file in etypes is its size.

@@ -16,8 +16,10 @@
 #include "file/sieve_lock.h"
 #include "file/worker.h"
 #include "hints/hints.h"
+#include "plan/aggregation.h"
 #include "plan/choose.h"
 #include "store/store.h"
+#include "strategy/window.h"
 #include "trace/trace.h"
 
 namespace penstock::file {
@@ -181,6 +183,9 @@ class File {
   Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
+  /// The same for a collective access by way of aggregators.  Collective.
+  Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
+  [[nodiscard]] bool aggregates() const { return !aggregators_.empty() && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   struct Stretch;
   Outcome move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, trace::OpTrace& trace);
@@ -207,6 +212,9 @@ class File {
   std::mutex hints_mutex_;
   std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
+  std::vector<int> aggregators_;  ///< ascending ranks; none: every rank moves its own data
+  Offset window_bytes_ = 0;       ///< of an aggregator
+  strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   std::shared_ptr<const View> view_;
   std::uint64_t view_number_ = 0;

@@ -14,7 +14,7 @@
 namespace penstock::hints {
 
 enum class Switch { kAutomatic, kEnable, kDisable };
-enum class Strategy { kAutomatic, kIndependent, kMapped, kSieved };
+enum class Strategy { kAutomatic, kIndependent, kMapped, kSieved, kTwoPhase };
 std::string_view name(Strategy strategy);
 
 /// What is in force for one file.  Defaults are those of table/hints.toml.
@@ -23,6 +23,8 @@ struct Hints {
   bool bypass = false;
   Offset read_buffer_bytes = 4 << 20;
   Offset write_buffer_bytes = 512 << 10;
+  Offset collective_buffer_bytes = 16 << 20;
+  int aggregators = 0;  ///< from cb_nodes; 0: one per node
   Switch sieve_reads = Switch::kAutomatic;
   Switch sieve_writes = Switch::kAutomatic;
   Switch no_atime = Switch::kAutomatic;

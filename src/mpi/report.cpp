@@ -37,7 +37,8 @@ std::int64_t counter(const Share& sum, Counter which) { return sum.counters[stat
 std::string strategy_mix(const Share& sum) {
   std::vector<std::pair<std::int64_t, const char*>> parts = {{counter(sum, Counter::kIndependent), "independent"},
                                                               {counter(sum, Counter::kMapped), "mapped"},
-                                                              {counter(sum, Counter::kSieved), "sieved"}};
+                                                              {counter(sum, Counter::kSieved), "sieved"},
+                                                              {counter(sum, Counter::kTwoPhase), "two_phase"}};
   std::erase_if(parts, [](const auto& part) { return part.first == 0; });
   std::sort(parts.rbegin(), parts.rend());
   if (parts.empty()) return "none";

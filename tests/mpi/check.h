@@ -26,6 +26,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef MPI_ABI_VERSION
+// The standard ABI's header has integers for handles instead of Fortran's numbers.
+using MPI_Fint = int;
+inline MPI_Fint MPI_File_c2f(MPI_File file) { return MPI_File_toint(file); }
+inline MPI_File MPI_File_f2c(MPI_Fint number) { return MPI_File_fromint(number); }
+#endif
+
 #if MPI_VERSION < 4
 // The large-count forms are in MPI 4.0.  An older mpi.h does not declare them, but a preloaded library may bring them.
 #define CHECK_LARGE_COUNT(name, ...) extern "C" int MPI_File_##name(__VA_ARGS__) __attribute__((weak))

@@ -26,7 +26,7 @@ using check::scratch;
 
 namespace {
 
-constexpr int ints = 1000;
+constexpr int ints = 1 << 18;  // 1 MiB: with aggregators of that window, each rank's data is its own to write
 
 int expected_class() {
   const std::string name = check::option("--class", "");

@@ -260,6 +260,8 @@ def run_program(program: Program, mpi: Mpi, ranks: int, variant: Variant, option
         environment["LD_PRELOAD"] = options.preload
     if options.strategy:
         environment["PENSTOCK_HINTS"] = f"penstock_strategy={options.strategy}"
+        if options.strategy == "two_phase":  # every rank aggregates, and files of a few MiB take several rounds
+            environment["PENSTOCK_HINTS"] += ";cb_nodes=1000;cb_buffer_size=1048576"
     for setting in options.set:
         name, _, value = setting.partition("=")
         environment[name] = value
@@ -323,7 +325,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--mpi", action="append", choices=MPIS, help="which MPI; default: mpich and openmpi")
     parser.add_argument("--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for")
     parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
-    parser.add_argument("--strategy", choices=["independent", "mapped", "sieved"], help="force one strategy for all files")
+    parser.add_argument("--strategy", choices=["independent", "mapped", "sieved", "two_phase"], help="force one strategy for all files")
     parser.add_argument("--directory", help="where scratch files go; default: memory when there is any, else the temporary one")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release/tests/mpi", help="where binaries go")
     parser.add_argument("--time-limit", type=float, help="seconds for one run instead of what the program asks for")

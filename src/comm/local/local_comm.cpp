@@ -2,8 +2,12 @@
 #include "comm/local/local_comm.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 
@@ -28,15 +32,38 @@ struct alignas(64) Seat {
   std::atomic<int> shared_locks{0};
 };
 
+/// One side of a message, until the other side comes.  Whoever comes second copies, so that a posted receive completes without its rank's help.
+struct HalfMessage {
+  int other;  ///< for what was sent: the sender; for what is awaited: from whom
+  const void* from;
+  void* to;
+  std::size_t size_bytes;
+  int* state;  ///< kUnderWay until the message is over; guarded by the mutex of the mailboxes
+};
+enum MessageState : int { kUnderWay, kDone, kOtherSize };
+
+struct Mailbox {
+  std::deque<HalfMessage> sent;
+  std::deque<HalfMessage> awaited;
+};
+
+struct Mailboxes {
+  explicit Mailboxes(std::size_t ranks) : of_rank(ranks) {}
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Mailbox> of_rank;
+};
+
 struct Group {
   Group(std::shared_ptr<Roll> roll_of_ranks, int ranks_per_node)
-      : roll(std::move(roll_of_ranks)), seats(roll->left.size()), ranks_per_node(ranks_per_node) {
+      : roll(std::move(roll_of_ranks)), seats(roll->left.size()), mailboxes(roll->left.size()), ranks_per_node(ranks_per_node) {
     add_processors(state);
     spins = spins_for(state, static_cast<int>(seats.size()));
   }
   std::shared_ptr<Roll> roll;
   NodeState state;
   std::vector<Seat> seats;
+  Mailboxes mailboxes;
   int ranks_per_node;
   int spins;
 };
@@ -53,6 +80,85 @@ Topology topology_of(int rank, int size, int ranks_per_node) {
   for (int other = 0; other < size; ++other) topology.node_of_rank.push_back(other / per_node);
   return topology;
 }
+
+class LocalExchange final : public Exchange {
+ public:
+  LocalExchange(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
+  /// What nobody answered is taken back: its memory is the caller's again.
+  ~LocalExchange() override {
+    std::lock_guard lock(boxes().mutex);
+    for (Mailbox& box : boxes().of_rank)
+      for (std::deque<HalfMessage>* side : {&box.sent, &box.awaited})
+        side->erase(std::remove_if(side->begin(), side->end(), [this](const HalfMessage& half) { return is_mine(half); }), side->end());
+  }
+
+  Status send(int to, const void* bytes, std::size_t size_bytes) override {
+    std::lock_guard lock(boxes().mutex);
+    Mailbox& box = boxes().of_rank[static_cast<std::size_t>(to)];
+    meet(box.awaited, box.sent, {rank_, bytes, nullptr, size_bytes, &sends_.emplace_back(kUnderWay)});
+    return {};
+  }
+
+  Status receive(int from, void* bytes, std::size_t size_bytes) override {
+    std::lock_guard lock(boxes().mutex);
+    Mailbox& box = boxes().of_rank[static_cast<std::size_t>(rank_)];
+    meet(box.sent, box.awaited, {from, nullptr, bytes, size_bytes, &receives_.emplace_back(kUnderWay)});
+    return {};
+  }
+
+  Status wait_received() override { return wait_for(receives_); }
+
+  Status wait() override {
+    PENSTOCK_TRY(wait_for(receives_));
+    return wait_for(sends_);
+  }
+
+ private:
+  Mailboxes& boxes() { return group_->mailboxes; }
+  [[nodiscard]] bool is_mine(const HalfMessage& half) const {
+    const auto among = [&](const std::deque<int>& states) {
+      return std::any_of(states.begin(), states.end(), [&](const int& state) { return &state == half.state; });
+    };
+    return among(sends_) || among(receives_);
+  }
+
+  /// Requires the mutex.
+  void meet(std::deque<HalfMessage>& others, std::deque<HalfMessage>& own, const HalfMessage& mine) {
+    const auto found = std::find_if(others.begin(), others.end(), [&](const HalfMessage& half) { return half.other == mine.other; });
+    if (found == others.end()) {
+      own.push_back(mine);
+      return;
+    }
+    const bool same = found->size_bytes == mine.size_bytes;
+    if (same && mine.size_bytes > 0) std::memcpy(mine.to != nullptr ? mine.to : found->to, mine.to != nullptr ? found->from : mine.from, mine.size_bytes);
+    *found->state = *mine.state = same ? kDone : kOtherSize;
+    others.erase(found);
+    boxes().changed.notify_all();
+  }
+
+  Status wait_for(std::deque<int>& states) {
+    std::unique_lock lock(boxes().mutex);
+    for (const int& state : states)
+      while (state == kUnderWay) PENSTOCK_TRY(sleep(lock));
+    const bool fits = std::find(states.begin(), states.end(), static_cast<int>(kOtherSize)) == states.end();
+    states.clear();
+    if (fits) return {};
+    return Status::failure(Code::kIntern, "a message was not as long as its receiver expected");
+  }
+
+  /// Until something changes, or somebody who has left keeps it from ever changing.
+  Status sleep(std::unique_lock<std::mutex>& lock) {
+    if (boxes().changed.wait_for(lock, std::chrono::milliseconds(100)) == std::cv_status::no_timeout) return {};
+    for (std::size_t rank = 0; rank < group_->seats.size(); ++rank)
+      if (group_->roll->left[rank].load(std::memory_order_acquire))
+        return Status::failure(Code::kIntern, "rank " + std::to_string(rank) + " left the group while messages were under way");
+    return {};
+  }
+
+  std::shared_ptr<Group> group_;
+  int rank_;
+  std::deque<int> sends_, receives_;  ///< a MessageState each; deques, so that their places stay
+};
 
 class LocalComm final : public Comm {
  public:
@@ -87,6 +193,8 @@ class LocalComm final : public Comm {
     return collect(mine, size_bytes, topology_.rank == root ? static_cast<char*>(all) : nullptr);
   }
 
+  std::unique_ptr<Exchange> exchange() override { return std::make_unique<LocalExchange>(group_, topology_.rank); }
+
   Status exclusive_sum(Offset mine, Offset& before, Offset& total) override {
     std::vector<Offset> all(group_->seats.size());
     PENSTOCK_TRY(all_gather(&mine, sizeof mine, all.data()));
@@ -105,6 +213,7 @@ class LocalComm final : public Comm {
   }
 
   [[nodiscard]] bool may_agree_in_background() const override { return true; }
+  [[nodiscard]] bool may_exchange_in_background() const override { return true; }
 
   Offset fetch_add(int word, Offset delta) override { return group_->state.words[word].fetch_add(delta); }
   Offset load(int word) override { return group_->state.words[word].load(); }

@@ -21,6 +21,7 @@ namespace {
 constexpr int kTreeTag = 1;
 constexpr int kAgreeTag = 2;
 constexpr int kNeverSentTag = 3;
+constexpr int kExchangeTag = 4;
 
 // Behind the NodeState in a segment: two boards, used in turn, each with a slot per rank.  Messages that fit go by the board: between cores
 // that ranks have to share, a collective call of MPI costs milliseconds.
@@ -62,6 +63,50 @@ class Bytes {
   MPI_Datatype made_ = MPI_DATATYPE_NULL;
 };
 
+class MpiExchange final : public Exchange {
+ public:
+  MpiExchange(MPI_Comm comm, int spins) : comm_(comm), spins_(spins) {}
+  /// Only after a failure anything is left; then MPI is not asked to wait for what may never come.
+  ~MpiExchange() override = default;
+
+  Status send(int to, const void* bytes, std::size_t size_bytes) override {
+    Bytes message(size_bytes);
+    PENSTOCK_TRY(message.prepare());
+    MPI_Request request = MPI_REQUEST_NULL;
+    PENSTOCK_TRY(status_of(PMPI_Issend(bytes, message.count(), message.type(), to, kExchangeTag, comm_, &request), "PMPI_Issend"));
+    sends_.push_back(request);
+    return {};
+  }
+
+  Status receive(int from, void* bytes, std::size_t size_bytes) override {
+    Bytes message(size_bytes);
+    PENSTOCK_TRY(message.prepare());
+    MPI_Request request = MPI_REQUEST_NULL;
+    PENSTOCK_TRY(status_of(PMPI_Irecv(bytes, message.count(), message.type(), from, kExchangeTag, comm_, &request), "PMPI_Irecv"));
+    receives_.push_back(request);
+    return {};
+  }
+
+  Status wait_received() override { return wait_for(receives_); }
+
+  Status wait() override {
+    PENSTOCK_TRY(wait_for(receives_));
+    return wait_for(sends_);
+  }
+
+ private:
+  Status wait_for(std::vector<MPI_Request>& requests) {
+    if (requests.empty()) return {};
+    const Status status = wait_patiently(requests.data(), static_cast<int>(requests.size()), spins_);
+    requests.clear();
+    return status;
+  }
+
+  MPI_Comm comm_;
+  int spins_;
+  std::vector<MPI_Request> sends_, receives_;
+};
+
 class MpiComm final : public Comm {
  public:
   MpiComm() = default;
@@ -76,9 +121,11 @@ class MpiComm final : public Comm {
   Status broadcast(void* bytes, std::size_t size_bytes, int root) override;
   Status all_gather(const void* mine, std::size_t size_bytes, void* all) override;
   Status gather(const void* mine, std::size_t size_bytes, void* all, int root) override;
+  std::unique_ptr<Exchange> exchange() override { return std::make_unique<MpiExchange>(comm_, spins_); }
   Status exclusive_sum(Offset mine, Offset& before, Offset& total) override;
   Verdict agree(const Verdict& mine) override;
   [[nodiscard]] bool may_agree_in_background() const override { return one_domain() || thread_multiple_; }
+  [[nodiscard]] bool may_exchange_in_background() const override { return alone() || thread_multiple_; }
   Offset fetch_add(int word, Offset delta) override;
   Offset load(int word) override;
   void store(int word, Offset value) override;
@@ -93,7 +140,7 @@ class MpiComm final : public Comm {
   Status broadcast_in_node(void* bytes, int size_bytes);
   Status all_in_node(bool mine, bool& all);
   Status find_leaders();
-  Status exchange(std::uint64_t& key);
+  Status spread(std::uint64_t& key);
   char* next_board();
   [[nodiscard]] bool by_board(std::size_t size_bytes) const { return one_domain() && size_bytes <= kSlotBytes; }
   void gather_by_board(const void* mine, std::size_t size_bytes, char* all);
@@ -115,7 +162,7 @@ class MpiComm final : public Comm {
   std::unique_ptr<NodeState> own_state_;
   NodeState* state_ = nullptr;
   std::uint32_t boards_used_ = 0;
-  std::uint64_t told_ = 0;         ///< message buffers of exchange(): members, so that they outlive a message that failed
+  std::uint64_t told_ = 0;         ///< message buffers of spread(): members, so that they outlive a message that failed
   std::uint64_t heard_ = 0;
   Window window_;                  ///< made where there are several domains
   int spins_ = 0;
@@ -376,14 +423,14 @@ Verdict MpiComm::agree(const Verdict& mine) {
   if (one_domain()) return verdict_of(agreement.agree(key, size, waiting()).key);
   if (!leader_) return verdict_of(agreement.follow(key, size, waiting()).key);
   key = agreement.gather(key, size, waiting()).key;
-  if (const Status exchanged = exchange(key); !exchanged.ok())
+  if (const Status exchanged = spread(key); !exchanged.ok())
     key = std::max(key, verdict_key({.code = static_cast<std::int32_t>(exchanged.code())}, topology_->rank));
   agreement.release(key);
   return verdict_of(key);
 }
 
 // Dissemination: after round i a leader knows what 2^i leaders before it said.  Maximum does not mind hearing things twice.
-Status MpiComm::exchange(std::uint64_t& key) {
+Status MpiComm::spread(std::uint64_t& key) {
   const std::size_t count = leaders_.size();
   for (std::size_t distance = 1; distance < count; distance *= 2) {
     const int to = leaders_[(leader_index_ + distance) % count];

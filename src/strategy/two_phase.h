@@ -1,0 +1,56 @@
+// Two-phase access: ranks send what they write to aggregators, which access the file in large pieces; reads go the other way.
+// Knows comm, plans and an aggregator's way to the file; nothing of views' semantics, pointers or MPI.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "access/layout.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "plan/aggregation.h"
+#include "store/store.h"
+#include "strategy/window.h"
+#include "trace/trace.h"
+
+namespace penstock::strategy {
+
+/// How an aggregator reaches the file.  Used by aggregators, and by rank 0 for the size; opening is up to the implementation.
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual Result<Offset> size() = 0;
+  /// As store::File::read.
+  virtual Status read(std::span<store::Transfer> batch) = 0;
+  /// As store::File::write; also keeps sieving writers out of the range that the batch spans.
+  virtual Status write(std::span<store::Transfer> batch) = 0;
+};
+
+/// One rank's part of a collective access.  Tilings, positions and buffer as in strategy::Access.
+struct Collective {
+  comm::Comm& comm;
+  const std::vector<int>& aggregators;  ///< ascending ranks, the same on all ranks
+  plan::FileDomains domains;            ///< among those aggregators, the same on all ranks
+  Target& target;
+  bool write = false;
+  const access::Tiling& file;  ///< monotone, and not overlapping itself
+  Offset position = 0;
+  const access::Tiling& memory;
+  bool memory_contiguous = false;
+  std::byte* buffer = nullptr;
+  CollectiveMemory& kept;
+  Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
+  trace::OpTrace& trace;
+};
+
+/// Carries the access out.  Collective over `comm`, also for ranks without data.
+/// `mine`: a failure this rank met before; it takes part all the same, so that nobody waits for it.
+/// Returns the bytes moved, counted from the start without a gap: all, or less at the end of the file (reads).  A failure on one rank is a failure
+/// there (and, where nothing could be begun, nothing is moved anywhere): the caller agrees on it.
+/// Bytes that no rank wrote are never touched: an aggregator writes what arrived, piece by piece where there are gaps.
+/// Memory: an aggregator has two windows, a bit per byte of a window, and a description of each rank that reaches it; a rank whose memory is not
+/// contiguous has what it moves in one round.
+/// Cost: O(ranks) once per call for the summary of all; then O(ranks that reach an aggregator) a round there.
+Result<Offset> two_phase(const Collective& access, Status mine);
+
+}  // namespace penstock::strategy

@@ -1,0 +1,79 @@
+// Which ranks aggregate, and which part of the file is whose.
+#include "plan/aggregation.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::plan {
+namespace {
+
+using Ranks = std::vector<int>;
+
+TEST(LocalAggregators, AsThePaperSays) {
+  EXPECT_EQ(local_aggregators(5, 2), (Ranks{0, 3}));  // the example of section IV.A
+  EXPECT_EQ(local_aggregators(8, 4), (Ranks{0, 2, 4, 6}));  // figure 1 (a)
+  EXPECT_EQ(local_aggregators(7, 3), (Ranks{0, 3, 5}));
+  EXPECT_EQ(local_aggregators(4, 9), (Ranks{0, 1, 2, 3}));
+}
+
+TEST(LocalAggregators, EachServesAboutAsMany) {
+  for (int ranks = 1; ranks <= 40; ++ranks)
+    for (int count = 1; count <= ranks; ++count) {
+      Ranks chosen = local_aggregators(ranks, count);
+      ASSERT_EQ(chosen.size(), static_cast<std::size_t>(count));
+      ASSERT_EQ(chosen[0], 0);
+      chosen.push_back(ranks);
+      for (std::size_t i = 1; i < chosen.size(); ++i) {
+        const int served = chosen[i] - chosen[i - 1];
+        ASSERT_TRUE(served == ranks / count || served == (ranks + count - 1) / count) << ranks << " ranks, " << count;
+      }
+    }
+}
+
+TEST(GlobalAggregators, SpreadOverNodesFirst) {
+  const std::vector<int> six_nodes_of_two = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5};
+  EXPECT_EQ(global_aggregators(six_nodes_of_two, 0), (Ranks{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(global_aggregators(six_nodes_of_two, 3), (Ranks{0, 4, 8}));  // figure 1 (b): nodes 0, 2 and 4
+  EXPECT_EQ(global_aggregators(six_nodes_of_two, 8), (Ranks{0, 1, 2, 3, 4, 6, 8, 10}));
+  EXPECT_EQ(global_aggregators(six_nodes_of_two, 99).size(), 12U);
+  EXPECT_EQ(global_aggregators({0, 1, 0, 1, 0}, 4), (Ranks{0, 1, 3, 4}));  // nodes of ranks 0, 2, 4 and 1, 3
+  EXPECT_EQ(global_aggregators({0, 1, 1, 1}, 3), (Ranks{0, 1, 3}));
+}
+
+TEST(FileDomains, EveryOffsetHasOneOwner) {
+  for (const int aggregators : {1, 2, 5})
+    for (const Offset window : {1, 7, 64}) {
+      const FileDomains domains(aggregators, window);
+      for (Offset offset = 0; offset < 700; ++offset) {
+        int owners = 0;
+        for (int place = 0; place < aggregators; ++place) {
+          const Offset first = domains.window(domains.round_of(offset), place);
+          const bool owns = offset >= first && offset < domains.window_end(first);
+          ASSERT_EQ(domains.reaches(offset, offset + 1, place), owns);
+          owners += owns ? 1 : 0;
+        }
+        ASSERT_EQ(owners, 1);
+      }
+      for (Offset first = 0; first < 100; ++first)
+        for (Offset end = first; end < first + 90; ++end)
+          for (int place = 0; place < aggregators; ++place) {
+            bool any = false;
+            for (Offset offset = first; offset < end; ++offset) any = any || domains.reaches(offset, offset + 1, place);
+            ASSERT_EQ(domains.reaches(first, end, place), any) << first << ' ' << end;
+          }
+    }
+}
+
+TEST(FileDomains, UpToTheLargestOffset) {
+  const FileDomains domains(3, Offset{1} << 40);
+  const Offset last = INT64_MAX - 1;
+  const Offset round = domains.round_of(last);
+  int owners = 0;
+  for (int place = 0; place < 3; ++place) {
+    const Offset first = domains.window(round, place);
+    owners += last >= first && last < domains.window_end(first) ? 1 : 0;
+  }
+  EXPECT_EQ(owners, 1);
+}
+
+}  // namespace
+}  // namespace penstock::plan

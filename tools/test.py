@@ -86,8 +86,9 @@ def launcher_without_randomised_addresses() -> list[str | Path]:
     return []
 
 
-def run_ctest(stage: str, preset: str, jobs: int, options: tuple[str, ...] = ()) -> Counts:
-    for words in (["cmake", "--preset", preset], ["cmake", "--build", BUILD / preset, "-j", str(jobs)]):
+def run_ctest(stage: str, preset: str, jobs: int, targets: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Counts:
+    build: list[str | Path] = ["cmake", "--build", BUILD / preset, "-j", str(jobs)]
+    for words in (["cmake", "--preset", preset], build + (["--target", *targets] if targets else [])):
         if (code := call(words)) != 0:
             print(f"test: stage {stage}: {words[1]} ended with {code}", flush=True)
             return Counts(failed=1)
@@ -147,7 +148,7 @@ def run_stage(name: str, jobs: int) -> Counts:
     if name == "conformance":
         return run_conformance()
     if name == "thorough":
-        return run_ctest(name, "release", jobs, ("-C", "thorough", "-L", "thorough"))
+        return run_ctest(name, "release", jobs, ("all", "thorough_programs"), ("-C", "thorough", "-L", "thorough"))
     return run_ctest(name, name, jobs)
 
 

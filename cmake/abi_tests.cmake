@@ -11,7 +11,7 @@ list(APPEND environment "PENSTOCK_INCLUDE_mpich=${mpich_include}")
 
 set(tests gen/mpi_file)
 if(TARGET penstock_front)
-  list(APPEND tests abi/symbols abi/front abi/entries)
+  list(APPEND tests abi/symbols abi/front abi/entries abi/tools)
 endif()
 if(TARGET penstock_mpich_archive)
   list(APPEND tests abi/static)

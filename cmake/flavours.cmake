@@ -82,10 +82,13 @@ penstock_generate(mpi/calls.h mpi_file calls_h)
 penstock_generate(abi/entries.cpp mpi_file entries_cpp)
 penstock_generate(abi/exports.map mpi_file exports_map)
 penstock_generate(abi/entry_table.json mpi_file entry_table_json)
+penstock_generate(abi/static_names.h mpi_file static_names_h)
+penstock_generate(abi/static_link.options mpi_file static_link_options)
 penstock_generate(preload/front_symbols.h mpi_file front_symbols_h)
 penstock_generate(preload/exports.map mpi_file front_exports_map)
 add_custom_target(penstock_generated_entries DEPENDS
   ${PENSTOCK_GENERATED}/mpi/calls.h ${PENSTOCK_GENERATED}/abi/entries.cpp ${PENSTOCK_GENERATED}/abi/exports.map
+  ${PENSTOCK_GENERATED}/abi/static_names.h ${PENSTOCK_GENERATED}/abi/static_link.options
   ${PENSTOCK_GENERATED}/abi/entry_table.json ${PENSTOCK_GENERATED}/preload/front_symbols.h
   ${PENSTOCK_GENERATED}/preload/exports.map)
 
@@ -114,17 +117,48 @@ set(PENSTOCK_FLAVOUR_ROOMS penstock_file penstock_strategy penstock_plan penstoc
                            penstock_access penstock_trace penstock_base)
 file(GLOB PENSTOCK_FLAVOUR_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/mpi/*.cpp)
 
+# What differs between a library that is preloaded and an archive that is linked: who the native functions are.
+set(PENSTOCK_BOUND_SOURCES ${CMAKE_SOURCE_DIR}/src/mpi/real.cpp ${PENSTOCK_GENERATED}/abi/entries.cpp)
+list(REMOVE_ITEM PENSTOCK_FLAVOUR_SOURCES ${CMAKE_SOURCE_DIR}/src/mpi/real.cpp)
+
+function(penstock_flavour_compiled target name include)
+  string(TOUPPER ${name} upper)
+  target_compile_definitions(${target} PRIVATE PENSTOCK_FLAVOUR_${upper} PENSTOCK_FLAVOUR="${name}" MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${PENSTOCK_GENERATED})
+  target_include_directories(${target} SYSTEM PRIVATE ${include})
+  add_dependencies(${target} penstock_generated penstock_generated_entries)
+endfunction()
+
 # penstock_flavour(NAME INCLUDE): libpenstock-NAME.so.  Carries its own C++ run-time library, so that a program's
 # older one does not matter; bound lazily, because MPI libraries of one ABI differ in which functions they have.
 function(penstock_flavour name include)
-  string(TOUPPER ${name} upper)
-  add_library(penstock_${name} SHARED ${PENSTOCK_FLAVOUR_SOURCES} ${PENSTOCK_GENERATED}/abi/entries.cpp)
-  target_compile_definitions(penstock_${name} PRIVATE PENSTOCK_FLAVOUR_${upper} PENSTOCK_FLAVOUR="${name}" MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)
-  target_include_directories(penstock_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${PENSTOCK_GENERATED})
-  target_include_directories(penstock_${name} SYSTEM PRIVATE ${include})
+  add_library(penstock_${name}_objects OBJECT ${PENSTOCK_FLAVOUR_SOURCES})
+  penstock_flavour_compiled(penstock_${name}_objects ${name} ${include})
+  add_library(penstock_${name} SHARED ${PENSTOCK_BOUND_SOURCES} $<TARGET_OBJECTS:penstock_${name}_objects>)
+  penstock_flavour_compiled(penstock_${name} ${name} ${include})
   target_link_libraries(penstock_${name} PRIVATE ${PENSTOCK_FLAVOUR_ROOMS} Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(penstock_${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,-z,lazy -Wl,-z,nodelete)
   penstock_preloaded(penstock_${name} penstock-${name} ${PENSTOCK_GENERATED}/abi/exports.map)
+endfunction()
+
+# penstock_archive(NAME INCLUDE): libpenstock-NAME.a and, beside it, the options that link it: for programs whose MPI
+# library is linked in statically, which nothing can be preloaded into.
+function(penstock_archive name include)
+  set(objects $<TARGET_OBJECTS:penstock_${name}_objects>)
+  foreach(room IN LISTS PENSTOCK_FLAVOUR_ROOMS)
+    get_target_property(type ${room} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      list(APPEND objects $<TARGET_OBJECTS:${room}>)
+    endif()
+  endforeach()
+  add_library(penstock_${name}_archive STATIC ${PENSTOCK_BOUND_SOURCES} ${objects})
+  penstock_flavour_compiled(penstock_${name}_archive ${name} ${include})
+  target_compile_definitions(penstock_${name}_archive PRIVATE PENSTOCK_STATIC)
+  set_target_properties(penstock_${name}_archive PROPERTIES OUTPUT_NAME penstock-${name}
+                                                            ARCHIVE_OUTPUT_DIRECTORY ${PENSTOCK_LIBRARY_DIRECTORY})
+  add_custom_command(TARGET penstock_${name}_archive POST_BUILD
+                     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${PENSTOCK_GENERATED}/abi/static_link.options
+                             ${PENSTOCK_LIBRARY_DIRECTORY}/penstock-${name}.options)
 endfunction()
 
 # Builds what was found; a flavour that was asked for by name has to be there.
@@ -137,6 +171,9 @@ foreach(flavour mpich ompi abi)
     message(STATUS "Flavour ${flavour}: header in ${${flavour}_include}")
     penstock_flavour(${flavour} ${${flavour}_include})
     list(APPEND PENSTOCK_BUILT_FLAVOURS ${flavour})
+    if(flavour STREQUAL "mpich")
+      penstock_archive(${flavour} ${${flavour}_include})
+    endif()
   elseif(PENSTOCK_FLAVOURS STREQUAL "auto")
     message(STATUS "Flavour ${flavour}: not built, its header was not found; set PENSTOCK_${upper}_INCLUDE")
   else()

@@ -15,6 +15,11 @@ foreach(target IN LISTS targets)
   endif()
 endforeach()
 
+if(TARGET penstock_mpich_archive)
+  install(TARGETS penstock_mpich_archive ARCHIVE DESTINATION lib)
+  install(FILES ${PENSTOCK_LIBRARY_DIRECTORY}/penstock-mpich.options DESTINATION lib)
+endif()
+
 install(PROGRAMS bin/penstock bin/penstock-exec DESTINATION bin)
 install(DIRECTORY python/penstock DESTINATION share/penstock/python
         PATTERN "table" EXCLUDE PATTERN "__pycache__" EXCLUDE)

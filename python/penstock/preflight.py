@@ -7,7 +7,7 @@ from penstock import elf
 from penstock.failure import Failure
 from penstock.launcher import Line, Program
 
-_LINK = "Link it with -L{directory} -lpenstock before its MPI library, or link it dynamically."
+_LINK = "Link it with -L{directory} @{directory}/penstock-mpich.options before its MPI library if that is MPICH's, or link it dynamically."
 
 
 def problem_of(path: Path, library: Path, library_elf: elf.Elf) -> str:

@@ -87,6 +87,9 @@ class Comm {
 
   // --- Shared words and a lock, for shared file pointers and atomic mode.  Local calls, from any thread. ------------
   static constexpr int kSharedWords = 8;
+  /// Success, or why the words and the lock do not work; does not get better later.  They always work within one node.  Across nodes they need
+  /// what not every MPI gives; the words then read 0 and lock() lets everybody in, so callers that could do harm ask first.
+  [[nodiscard]] virtual Status words_and_lock() const { return {}; }
   virtual Offset fetch_add(int word, Offset delta) = 0;  ///< atomic; returns the value before
   virtual Offset load(int word) = 0;
   virtual void store(int word, Offset value) = 0;

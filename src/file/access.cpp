@@ -15,6 +15,8 @@ using trace::OpTrace;
 using trace::Phase;
 using trace::PhaseScope;
 
+constexpr Offset kNowhere = -1;
+
 plan::StoreFacts facts_of(const store::Traits& traits) {
   return {traits.can_map, traits.maps_coherent, traits.node_local, traits.range_locks};
 }
@@ -64,7 +66,11 @@ Result<Offset> File::claim_position(const Request& request) {
   const Offset etypes = request.bytes / view.etype_size;
   Offset start = request.offset_etypes;
   if (request.pointer == Pointer::kIndividual) start = individual_.fetch_add(etypes, std::memory_order_relaxed);
-  if (request.pointer == Pointer::kShared) start = comm_->fetch_add(shared_word(), etypes);
+  if (request.pointer == Pointer::kShared) {
+    PENSTOCK_TRY(shared_pointer_works());
+    start = comm_->fetch_add(shared_word(), etypes);
+    PENSTOCK_TRY(shared_pointer_works());  // the access itself may have been what failed
+  }
   const Result<Offset> position = position_of_etype(view, start, request.bytes);
   if (!position.ok() && request.pointer == Pointer::kIndividual) individual_.fetch_sub(etypes, std::memory_order_relaxed);
   return position;
@@ -87,9 +93,21 @@ Result<Offset> File::claim_ordered(const Request& request, Status& local) {
   Offset before = 0;
   Offset total = 0;
   PENSTOCK_TRY(comm_->exclusive_sum(mine, before, total));
-  Offset base = 0;
-  if (comm_->topology().rank == 0) base = comm_->fetch_add(shared_word(), total);
+  // Rank 0 asks for all; that it could not is told by a position that there is not.
+  Offset base = kNowhere;
+  Status works;
+  if (comm_->topology().rank == 0) {
+    works = shared_pointer_works();
+    if (works.ok()) base = comm_->fetch_add(shared_word(), total);
+    if (works.ok()) works = shared_pointer_works();
+    if (!works.ok()) base = kNowhere;
+  }
   if (comm_->topology().size > 1) PENSTOCK_TRY(comm_->broadcast(&base, sizeof base, 0));
+  if (base == kNowhere) {
+    PENSTOCK_TRY(works);
+    PENSTOCK_TRY(shared_pointer_works());
+    return Status::failure(Code::kOther, path_ + ": rank 0 could not move the shared file pointer");
+  }
   Offset start = 0;
   if (!checked_add(base, before, start))
     return Status::failure(Code::kArgument, path_ + ": the shared pointer is beyond the largest offset");
@@ -149,6 +167,8 @@ Outcome File::carry_out(const View& view, const Request& request, Offset positio
     PhaseScope waiting(trace, Phase::kWait);
     comm_->lock(request.write);
   }
+  // Between nodes the lock is MPI's doing; where that failed, nothing keeps the others out.
+  if (Status works = comm_->words_and_lock(); !works.ok()) return {works.with_context(path_ + ": atomic mode"), 0};
   Outcome outcome = move(view, request, position, trace);
   comm_->unlock(request.write);
   return outcome;

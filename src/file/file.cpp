@@ -49,8 +49,9 @@ comm::Verdict verdict_of(const Status& status, int rank) {
 
 Status status_of(const comm::Verdict& verdict, const Status& mine, int my_rank, const std::string& path) {
   if (verdict.ok()) return {};
-  if (verdict.rank == my_rank && !mine.ok()) return mine;
   const auto code = static_cast<Code>(verdict.code);
+  // A rank that failed in the same way knows better why than what the verdict says of another rank.
+  if (!mine.ok() && (verdict.rank == my_rank || mine.code() == code)) return mine;
   std::string sentence = path + ": rank " + std::to_string(verdict.rank) + " failed";
   if (code == Code::kNotSame) sentence = path + ": rank " + std::to_string(verdict.rank) + " passed another value than rank 0";
   return Status::failure(code, verdict.system_errno, sentence + ": " + std::string(text(code)));
@@ -88,7 +89,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   trace::OpTrace op(trace, Phase::kOpen);
 
   // Nothing is created before all ranks agree on what they want.
-  if (local.ok()) local = check_mode(mode);
+  if (local.ok()) local = check_mode(mode).with_context(path);
   {
     PhaseScope waiting(op, Phase::kWait);
     const comm::Verdict verdict = group.agree_same(verdict_of(local, rank), mode_bits(mode));
@@ -129,7 +130,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   if (mode.append) {
     // The initial view is of bytes, so the end of the file in etypes is its size.
     file->individual_ = file->facts_.size_bytes;
-    if (rank == 0) group.store(file->shared_word(), file->facts_.size_bytes);
+    if (rank == 0 && group.words_and_lock().ok()) group.store(file->shared_word(), file->facts_.size_bytes);
     PhaseScope waiting(op, Phase::kWait);
     const comm::Verdict verdict = group.agree({});
     PENSTOCK_TRY(status_of(verdict, {}, rank, path));
@@ -225,7 +226,7 @@ Status File::set_view(const View& view, std::uint64_t fingerprint, trace::OpTrac
   const int rank = comm_->topology().rank;
   // The two words take turns: the one that the new view will use was last touched two views ago, and every rank has agreed on a view
   // since.  So rank 0 may clear it before the agreement, and nobody can use it until the agreement is over.
-  if (rank == 0) comm_->store(static_cast<int>((view_number_ + 1) & 1), 0);
+  if (rank == 0 && comm_->words_and_lock().ok()) comm_->store(static_cast<int>((view_number_ + 1) & 1), 0);
   PENSTOCK_TRY(agree_same(local, fingerprint, trace));
   view_ = std::make_shared<const View>(view);
   ++view_number_;
@@ -276,6 +277,7 @@ Status File::seek(Offset offset_etypes, Whence whence) {
 Status File::seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& trace, Status local) {
   if (local.ok() && mode_.sequential)
     local = Status::failure(Code::kUnsupported, path_ + ": seek_shared: the file was opened with SEQUENTIAL");
+  if (local.ok()) local = shared_pointer_works();
   // Every rank has finished what it did with the pointer before rank 0 moves it, and nobody goes on before it has moved.
   const int rank = comm_->topology().rank;
   const std::uint64_t fingerprint = static_cast<std::uint64_t>(offset_etypes) * 4 + static_cast<std::uint64_t>(whence);
@@ -300,7 +302,21 @@ Status File::seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& tr
 Result<Offset> File::shared_position_etypes() {
   if (mode_.sequential)
     return Status::failure(Code::kUnsupported, path_ + ": get_position_shared: the file was opened with SEQUENTIAL");
-  return comm_->load(shared_word());
+  return shared_position();
+}
+
+Status File::shared_pointer_works() const { return comm_->words_and_lock().with_context(path_); }
+
+Result<Offset> File::shared_position() {
+  PENSTOCK_TRY(shared_pointer_works());
+  const Offset position = comm_->load(shared_word());
+  PENSTOCK_TRY(shared_pointer_works());  // the access itself may have been what failed
+  return position;
+}
+
+Result<Offset> File::shared_byte_offset() {
+  const Result<Offset> position = shared_position();
+  return position.ok() ? byte_offset(*position) : position;
 }
 
 Result<Offset> File::size() {
@@ -358,6 +374,7 @@ Status File::set_atomicity(bool atomic, trace::OpTrace& trace, Status local) {
     std::unique_lock lock(pending_mutex_);
     pending_changed_.wait(lock, [this] { return pending_count_ == 0; });
   }
+  if (atomic && local.ok()) local = comm_->words_and_lock().with_context(path_);
   PENSTOCK_TRY(agree_same(local, atomic ? 1 : 0, trace));
   atomic_.store(atomic, std::memory_order_relaxed);
   return {};

@@ -147,7 +147,7 @@ class File {
   Status seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& trace, Status local);
   Result<Offset> shared_position_etypes();
   /// Where the shared pointer stands, in bytes of the file: MPI_DISPLACEMENT_CURRENT.
-  Result<Offset> shared_byte_offset() { return byte_offset(comm_->load(shared_word())); }
+  Result<Offset> shared_byte_offset();
   /// Absolute offset in bytes of a position in the view (MPI_File_get_byte_offset).
   Result<Offset> byte_offset(Offset offset_etypes) const;
 
@@ -196,6 +196,9 @@ class File {
   Status agree_in_order(const Status& mine);
   void drain_collectives();
   Result<Offset> end_in_etypes();
+  /// Where MPI gives no words between nodes: the failure of everything that needs the shared pointer.
+  [[nodiscard]] Status shared_pointer_works() const;
+  Result<Offset> shared_position();
   int shared_word() const { return static_cast<int>(view_number_ & 1); }
   Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,

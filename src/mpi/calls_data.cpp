@@ -96,6 +96,12 @@ Status make_request(const OpenFile& open, const Call& call, file::Request& reque
   return {};
 }
 
+/// make_request(), with the file and the operation in what it says.
+Status prepare(const OpenFile& open, const Call& call, file::Request& request, Converted& converted, OpTrace& trace) {
+  const Status made = make_request(open, call, request, converted, trace);
+  return made.ok() ? made : made.with_context(open.file->path() + (call.write ? ": write" : ": read"));
+}
+
 /// After the access: what was read goes to the program's buffer, and bytes of the file become bytes of memory.
 Outcome finish_access(Outcome outcome, const Converted& converted, bool write, void* buffer, MPI_Datatype datatype, MPI_Count count,
                       Offset file_bytes, Offset memory_bytes) {
@@ -129,7 +135,7 @@ int blocking(const Call& call, MPI_Status* status) {
   OpTrace trace(open->trace.get(), Phase::kPlan);
   file::Request request;
   Converted converted;
-  const Status local = make_request(*open, call, request, converted, trace).with_context(open->file->path());
+  const Status local = prepare(*open, call, request, converted, trace);
   if (!local.ok() && !call.collective) return report_failure(call.fh, local, trace);
   Outcome outcome = open->file->access(request, trace, local);
   if (open->representation->resizes()) {
@@ -162,7 +168,7 @@ int nonblocking(const Call& call, MPI_Request* mpi_request) {
   OpTrace trace(open->trace.get(), Phase::kPlan);
   file::Request request;
   auto converted = std::make_shared<Converted>();
-  Status local = make_request(*open, call, request, *converted, trace).with_context(open->file->path());
+  Status local = prepare(*open, call, request, *converted, trace);
   if (local.ok()) local = open->file->check_request(request);
   if (!local.ok()) {
     // What is wrong with the arguments is told at once, and there is no request.  The other ranks of a collective call hear of it in the
@@ -181,7 +187,7 @@ int split_begin(const Call& call, Split::Kind kind) {
   OpTrace trace(open->trace.get(), Phase::kPlan);
   file::Request request;
   auto converted = std::make_shared<Converted>();
-  Status local = make_request(*open, call, request, *converted, trace).with_context(open->file->path());
+  Status local = prepare(*open, call, request, *converted, trace);
   std::unique_lock lock(open->mutex);
   if (open->split.kind != Split::Kind::kNone) {
     lock.unlock();

@@ -172,6 +172,8 @@ int with_file(MPI_File fh, const char* operation, Phase phase, Body body) {
     OpTrace trace(open->trace.get(), phase);
     status = body(*open, trace);
     if (!status.ok()) trace.count(trace::Counter::kErrors);
+    // Every sentence names its file; those about arguments alone do not know it.
+    if (!status.ok() && status.text().find(open->file->path()) == std::string_view::npos) status = status.with_context(open->file->path());
   }
   return raise(fh, status);
 }

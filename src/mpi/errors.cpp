@@ -32,30 +32,33 @@ int error_class(Code code) { return mpi_class_of(code); }
 
 namespace {
 
-/// Sentences are few and repeat; a program that loops on a failing call must not fill MPI's table of codes.
+/// Sentences are few and repeat; a program that loops on a failing call must not fill MPI's table of codes.  Later ones have their class only,
+/// unless the library has a way to make codes that do not stay.
 constexpr std::size_t kSentencesKept = 256;
 /// Different failures of one file that its report quotes; all are counted.
 constexpr std::size_t kErrorsReported = 16;
 
 using CreateCode = int(int, int, const char*, int, int, const char*, const char*, ...);
 
-/// A code that MPI_Error_string answers with `text`, or `wanted_class` where no way works on this library.
-int make_code(int wanted_class, const std::string& text) {
+/// A code that MPI_Error_string answers with `text` for the rest of the run, or 0 where this library cannot do that.
+int make_lasting_code(int wanted_class, const std::string& text) {
   int code = wanted_class;
-  if (PMPI_Add_error_code(wanted_class, &code) == MPI_SUCCESS &&
-      PMPI_Add_error_string(code, const_cast<char*>(text.c_str())) == MPI_SUCCESS) {
-    // MPICH 4.0 accepts both and then answers with something else.
-    int seen_class = 0;
-    char seen[MPI_MAX_ERROR_STRING + 1] = {};
-    int length = 0;
-    if (PMPI_Error_class(code, &seen_class) == MPI_SUCCESS && seen_class == wanted_class &&
-        PMPI_Error_string(code, seen, &length) == MPI_SUCCESS && text == seen)
-      return code;
-  }
-  // The way in which MPICH's own file layer makes its codes.
-  if (auto* create = reinterpret_cast<CreateCode*>(real_symbol("MPIR_Err_create_code")); create != nullptr)
-    return create(MPI_SUCCESS, 0, "Penstock", 0, wanted_class, "**io", "**io %s", text.c_str());
-  return wanted_class;
+  if (PMPI_Add_error_code(wanted_class, &code) != MPI_SUCCESS || PMPI_Add_error_string(code, const_cast<char*>(text.c_str())) != MPI_SUCCESS)
+    return 0;
+  // MPICH 4.0 accepts both and then answers with something else.
+  int seen_class = 0;
+  char seen[MPI_MAX_ERROR_STRING + 1] = {};
+  int length = 0;
+  const bool right = PMPI_Error_class(code, &seen_class) == MPI_SUCCESS && seen_class == wanted_class &&
+                     PMPI_Error_string(code, seen, &length) == MPI_SUCCESS && text == seen;
+  return right ? code : 0;
+}
+
+/// The way in which MPICH's own file layer makes its codes: good until as many errors came after it as MPICH remembers.
+int make_passing_code(int wanted_class, const std::string& text) {
+  auto* create = reinterpret_cast<CreateCode*>(real_symbol("MPIR_Err_create_code"));
+  if (create == nullptr) return wanted_class;
+  return create(MPI_SUCCESS, 0, "Penstock", 0, wanted_class, "**io", "**io %s", text.c_str());
 }
 
 std::mutex sentences_mutex;
@@ -81,10 +84,16 @@ int error_code(const Status& status) {
   std::lock_guard lock(sentences_mutex);
   const auto key = std::make_pair(wanted_class, text);
   if (const auto found = sentences().find(key); found != sentences().end()) return found->second;
-  if (sentences().size() >= kSentencesKept) return wanted_class;
-  const int code = make_code(wanted_class, text);
-  sentences().emplace(key, code);
-  return code;
+  static bool codes_last = true;
+  if (codes_last && sentences().size() < kSentencesKept) {
+    const int code = make_lasting_code(wanted_class, text);
+    if (code != 0) {
+      sentences().emplace(key, code);
+      return code;
+    }
+    codes_last = false;
+  }
+  return make_passing_code(wanted_class, text);
 }
 
 Status status_from_mpi(int code, const std::string& context) {

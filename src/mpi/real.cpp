@@ -1,8 +1,59 @@
 // Finds the native MPI library's functions.  Knows the loader, and the names MPI libraries of this ABI are loaded
-// under.
+// under.  In the archive that programs link (PENSTOCK_STATIC) the linker has found them already.
 #include "mpi/real.h"
 
 #include <dlfcn.h>
+
+#include <string_view>
+
+#ifdef PENSTOCK_STATIC
+
+#include "abi/static_names.h"  // generated: PENSTOCK_STATIC_SYMBOLS
+
+// What the linker's --wrap calls the native function; null where this MPI library lacks it.
+#define REQUIRED(symbol) extern "C" void __real_##symbol();
+#define OPTIONAL(symbol) extern "C" __attribute__((weak)) void __real_##symbol();
+PENSTOCK_STATIC_SYMBOLS(REQUIRED, OPTIONAL)
+
+// Functions besides those of files, under names of ours: mpi.h may have declared them.
+#if MPI_VERSION >= 4
+extern "C" void native_get_envelope_c() __asm__("PMPI_Type_get_envelope_c");
+extern "C" void native_get_contents_c() __asm__("PMPI_Type_get_contents_c");
+#else
+extern "C" __attribute__((weak)) void native_get_envelope_c() __asm__("PMPI_Type_get_envelope_c");
+extern "C" __attribute__((weak)) void native_get_contents_c() __asm__("PMPI_Type_get_contents_c");
+#endif
+extern "C" void native_grequest_start() __asm__("PMPIX_Grequest_start");
+extern "C" void native_create_code() __asm__("MPIR_Err_create_code");
+
+namespace penstock::mpi {
+namespace {
+
+struct Named {
+  std::string_view name;
+  void (*function)();
+};
+
+#define NAMED(symbol) {#symbol, &__real_##symbol},
+const Named kLinked[] = {
+    PENSTOCK_STATIC_SYMBOLS(NAMED, NAMED)
+    {"PMPI_Type_get_envelope_c", &native_get_envelope_c},
+    {"PMPI_Type_get_contents_c", &native_get_contents_c},
+    {"PMPIX_Grequest_start", &native_grequest_start},
+    {"MPIR_Err_create_code", &native_create_code},
+};
+
+}  // namespace
+
+void* real_symbol(const char* name) {
+  for (const Named& linked : kLinked)
+    if (linked.name == name) return reinterpret_cast<void*>(linked.function);
+  return nullptr;
+}
+
+}  // namespace penstock::mpi
+
+#else
 
 namespace penstock::mpi {
 namespace {
@@ -10,7 +61,6 @@ namespace {
 using Resolver = void* (*)(const char*);
 
 std::atomic<Resolver> front_resolver{nullptr};
-thread_local int native_depth = 0;
 
 /// Libraries of the ABI that this flavour is built for, by the names that they are loaded under.
 constexpr const char* kLibraryNames[] = {
@@ -52,6 +102,21 @@ void* real_symbol(const char* name) {
   return symbol != nullptr ? symbol : from_loaded_library(name);
 }
 
+}  // namespace penstock::mpi
+
+/// The front (libpenstock.so) tells how it finds native functions, before any other call.
+extern "C" __attribute__((visibility("default"))) void penstock_flavour_start(void* (*resolver)(const char*)) {
+  penstock::mpi::front_resolver.store(resolver, std::memory_order_release);
+}
+
+#endif
+
+namespace penstock::mpi {
+
+namespace {
+thread_local int native_depth = 0;
+}  // namespace
+
 bool inside_native_call() { return native_depth > 0; }
 
 NativeCall::NativeCall() { ++native_depth; }
@@ -64,8 +129,3 @@ int unsupported_by_native(MPI_File native) {
 }
 
 }  // namespace penstock::mpi
-
-/// The front (libpenstock.so) tells how it finds native functions, before any other call.
-extern "C" __attribute__((visibility("default"))) void penstock_flavour_start(void* (*resolver)(const char*)) {
-  penstock::mpi::front_resolver.store(resolver, std::memory_order_release);
-}

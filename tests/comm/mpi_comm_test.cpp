@@ -1,6 +1,7 @@
 // The group of ranks over MPI, on any number of ranks: topology, collectives, agreement, words, lock, and what happens without shared memory.
 // A plain MPI program: silent and exit code 0 when all is well; the first disappointment is printed and aborts the job.
-//   comm_test [--multiple] [--latency]     --multiple asks for MPI_THREAD_MULTIPLE; --latency measures and prints instead
+//   comm_test [--multiple] [--latency] [--no-windows]
+// --multiple asks for MPI_THREAD_MULTIPLE; --latency measures and prints instead; --no-windows says that MPI has no one-sided communication
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <mpi.h>
@@ -30,6 +31,7 @@ using comm::Verdict;
 namespace {
 
 std::atomic<bool> refuse_shared_memory{false};
+bool no_windows = false;
 std::string last_name;  // of our shared memory, as this rank opened it
 
 int world_rank = 0;
@@ -194,6 +196,26 @@ void check_lock(Comm& comm) {
   comm.unlock(false);
 }
 
+// Where MPI gives no window, nothing may be claimed, and the failure of an access is told by the next agreement, again and again.
+void check_words_that_do_not_work(Comm& comm) {
+  at = "words that do not work";
+  CHECK(comm.words_and_lock().code() == Code::kUnsupported);
+  CHECK(comm.barrier().ok());
+  const int last = comm.topology().size - 1;
+  if (comm.topology().rank == last) CHECK(comm.fetch_add(0, 1) == 0);
+  for (int i = 0; i < 2; ++i) {
+    const Verdict verdict = comm.agree({});
+    CHECK(verdict.rank == last && verdict.code == static_cast<int>(Code::kUnsupported));
+  }
+}
+
+void check_words_and_lock(Comm& comm) {
+  if (no_windows && comm.topology().node_count > 1) return check_words_that_do_not_work(comm);
+  CHECK(comm.words_and_lock().ok());
+  check_words(comm);
+  check_lock(comm);
+}
+
 // A large send that its receiver has not met yet needs MPI to be active in the sender, which waits in agree().
 void check_progress(Comm& comm) {
   at = "progress of the program's messages";
@@ -213,10 +235,9 @@ void check_everything(Comm& comm) {
   check_collectives(comm);
   at = "agreement";
   check_agreement(comm, comm.topology().node_count == 1 ? 5000 : 500);
-  check_words(comm);
-  check_lock(comm);
   check_agreement_in_background(comm);
   check_progress(comm);
+  check_words_and_lock(comm);
 }
 
 void check_without_shared_memory(int refusing_rank) {
@@ -228,8 +249,7 @@ void check_without_shared_memory(int refusing_rank) {
   refuse_shared_memory = false;
   check_collectives(*comm);
   check_agreement(*comm, 300);
-  check_words(*comm);
-  check_lock(*comm);
+  check_words_and_lock(*comm);
   comm.reset();
   MPI_Comm_free(&fresh);
 }
@@ -347,6 +367,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     multiple = multiple || std::string_view(argv[i]) == "--multiple";
     latency = latency || std::string_view(argv[i]) == "--latency";
+    no_windows = no_windows || std::string_view(argv[i]) == "--no-windows";
   }
   int provided = 0;
   MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);

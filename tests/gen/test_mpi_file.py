@@ -17,7 +17,8 @@ SAMPLE_NAMES = ("MPI_File_open", "MPI_File_close", "MPI_File_write_at", "MPI_Fil
 SAMPLE = {"function": [row for row in TABLE["function"] if row["name"] in SAMPLE_NAMES]}
 OUTPUTS = {"calls.h": mpi_file.calls_h, "entries.cpp": mpi_file.entries_cpp, "exports.map": mpi_file.exports_map,
            "front_exports.map": mpi_file.front_exports_map, "front_symbols.h": mpi_file.front_symbols_h,
-           "entry_table.json": mpi_file.entry_table_json}
+           "entry_table.json": mpi_file.entry_table_json, "static_names.h": mpi_file.static_names_h,
+           "static_link.options": mpi_file.static_link_options}
 
 
 class Golden(unittest.TestCase):

@@ -132,7 +132,8 @@ class Mpi:
             # More ranks than cores: let waiting ranks give up the core, and bind none of them.
             line += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "self,vader"]
             for name, value in environment.items():
-                line += ["-x", f"{name}={value}"]
+                parameter = name.removeprefix("OMPI_MCA_")
+                line += ["-x", f"{name}={value}"] if parameter == name else ["--mca", parameter, value]
         else:
             environment = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none", **environment}
             for name, value in environment.items():
@@ -202,7 +203,7 @@ def split_run(text: str) -> tuple[dict[str, str], list[str]]:
     """NAME=VALUE words before the first that is none are environment, the others arguments."""
     words = shlex.split(text)
     environment = {}
-    while words and re.match(r"^[A-Z_][A-Z0-9_]*=", words[0]):
+    while words and re.match(r"^[A-Z_][A-Za-z0-9_]*=", words[0]):
         name, value = words.pop(0).split("=", 1)
         environment[name] = value
     return environment, words

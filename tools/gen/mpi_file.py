@@ -143,6 +143,11 @@ ENTRIES_HEAD = """// The exported MPI_File_* and PMPI_File_* functions of one MP
 #include "mpi/handles.h"
 #include "mpi/real.h"
 
+#ifdef PENSTOCK_STATIC
+#define PENSTOCK_WRAPPED_NAMES  // in the archive they have the names that the linker's --wrap looks for; mpi.h undefines some
+#include "abi/static_names.h"
+#endif
+
 namespace calls = penstock::mpi::calls;
 using penstock::mpi::inside_native_call;
 using penstock::mpi::native_of;
@@ -254,6 +259,26 @@ def front_symbols_h(table: dict) -> str:
             for row, large in forms(table) for prefix in ("", "P")]
     lines = [f"  X({slot}, {name}, {missing})" for slot, (name, missing) in enumerate(rows)]
     return out + " \\\n".join(lines) + f"\n\n#define PENSTOCK_FRONT_SYMBOL_COUNT {len(rows)}\n"
+
+
+def static_names_h(table: dict) -> str:
+    """For the archive that programs link: ours are called __wrap_NAME, and the linker's --wrap makes the program's calls theirs."""
+    rows = [(prefix + form_name(row, large), "R" if large or row["section"].startswith("MPI 5") else "X")
+            for row, large in forms(table) for prefix in ("", "P")]
+    out = BANNER + "#pragma once\n\n"
+    out += "// X(symbol): every MPI library of the ABI has it.  R(symbol): some have.\n#define PENSTOCK_STATIC_SYMBOLS(X, R) \\\n"
+    out += " \\\n".join(f"  {kind}({name})" for name, kind in rows) + "\n\n"
+    out += "#ifdef PENSTOCK_WRAPPED_NAMES\n" + "".join(f"#define {name} __wrap_{name}\n" for name, _ in rows) + "#endif\n"
+    return out
+
+
+def static_link_options(table: dict) -> str:
+    """What a compiler driver is given as @FILE to link a program with the archive.
+
+    The -u is for programs whose own objects call no file function, only the MPI library's Fortran binding behind the archive does.
+    """
+    wraps = [f"-Wl,--wrap={prefix}{form_name(row, large)}" for row, large in forms(table) for prefix in ("", "P")]
+    return "\n".join([*wraps, "-Wl,-u,__wrap_MPI_File_open", "-l:libpenstock-mpich.a", "-lstdc++", "-lm", "-lpthread", "-ldl"]) + "\n"
 
 
 def entry_table_json(table: dict) -> str:

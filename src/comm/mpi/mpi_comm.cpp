@@ -20,7 +20,6 @@ namespace {
 
 constexpr int kTreeTag = 1;
 constexpr int kAgreeTag = 2;
-constexpr int kNeverSentTag = 3;
 constexpr int kExchangeTag = 4;
 
 // Behind the NodeState in a segment: two boards, used in turn, each with a slot per rank.  Messages that fit go by the board: between cores
@@ -126,6 +125,7 @@ class MpiComm final : public Comm {
   Verdict agree(const Verdict& mine) override;
   [[nodiscard]] bool may_agree_in_background() const override { return one_domain() || thread_multiple_; }
   [[nodiscard]] bool may_exchange_in_background() const override { return alone() || thread_multiple_; }
+  [[nodiscard]] Status words_and_lock() const override { return window_.failure(); }
   Offset fetch_add(int word, Offset delta) override;
   Offset load(int word) override;
   void store(int word, Offset value) override;
@@ -146,7 +146,7 @@ class MpiComm final : public Comm {
   void gather_by_board(const void* mine, std::size_t size_bytes, char* all);
   [[nodiscard]] Waiting waiting();
   [[nodiscard]] bool may_call_mpi() const;
-  static bool let_mpi_progress(void* context);
+  static bool poke_mpi(void* context);
 
   [[nodiscard]] bool one_domain() const { return leaders_.size() == 1; }
   [[nodiscard]] bool alone() const { return topology_->size == 1; }
@@ -202,10 +202,15 @@ Status MpiComm::make(MPI_Comm user_comm) {
   if (one_domain()) return {};
 
   // Agreed: a rank without the window must not leave the others with one.  It is also the meeting that Window::make() asks for.
+  // Files open all the same: most never need the words.
   const Status made = window_.make(comm_, spins_);
   const Verdict verdict = agree({.code = static_cast<std::int32_t>(made.code())});
-  if (!made.ok() || verdict.ok()) return made;
-  return Status::failure(Code::kOther, "rank " + std::to_string(verdict.rank) + " could not make an MPI window");
+  if (verdict.ok()) return {};
+  const std::string why = made.ok() ? "rank " + std::to_string(verdict.rank) + " could not make a window" : std::string(made.text());
+  window_.give_up(Status::failure(Code::kUnsupported,
+                                  "shared file pointers, atomic mode and locks between nodes need one-sided communication, which this "
+                                  "MPI library does not give (" + why + "); with Open MPI over TCP, allow its osc component pt2pt"));
+  return {};
 }
 
 Status MpiComm::make_alone() {
@@ -415,7 +420,7 @@ Status MpiComm::exclusive_sum(Offset mine, Offset& before, Offset& total) {
 
 Verdict MpiComm::agree(const Verdict& mine) {
   Verdict own = mine;
-  if (own.ok()) own.code = static_cast<std::int32_t>(window_.failure().code());
+  if (own.ok()) own.code = static_cast<std::int32_t>(window_.failed_access().code());
   std::uint64_t key = verdict_key(own, topology_->rank);
   if (alone()) return verdict_of(key);
   const auto size = static_cast<std::uint32_t>(domain_size_);
@@ -446,7 +451,7 @@ Status MpiComm::spread(std::uint64_t& key) {
 }
 
 Waiting MpiComm::waiting() {
-  Waiting waiting{.spins = spins_, .poke = may_call_mpi() ? &let_mpi_progress : nullptr, .context = this};
+  Waiting waiting{.spins = spins_, .poke = may_call_mpi() ? &poke_mpi : nullptr, .context = this};
   // The rank that holds the window may have to serve it.
   if (!one_domain() && topology_->rank == 0) waiting.longest_nap_ns = 50'000;
   return waiting;
@@ -460,10 +465,8 @@ bool MpiComm::may_call_mpi() const {
 }
 
 // MPI 4.1 section 3.5: a rank that is blocked in an MPI call must not keep its earlier sends from proceeding.
-bool MpiComm::let_mpi_progress(void* context) {
-  // Asks for what is never sent: a probe that finds something returns at once and lets nothing proceed.
-  int found = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, kNeverSentTag, static_cast<MpiComm*>(context)->comm_, &found, MPI_STATUS_IGNORE);
+bool MpiComm::poke_mpi(void* context) {
+  let_mpi_progress(static_cast<MpiComm*>(context)->comm_);
   return false;
 }
 

@@ -18,13 +18,15 @@ namespace penstock::comm {
 ///   PENSTOCK_RANKS_PER_NODE=n (read on rank 0, when the nodes are found out) splits every node into pretended nodes of n ranks.
 /// - The ranks of a node share one segment of memory.  Where they cannot have it, that node does with messages.
 /// - With several nodes the shared words live in an MPI window on rank 0.  Their progress is then MPI's: an implementation that emulates
-///   one-sided access moves on only while rank 0 is inside some MPI or Penstock call.
+///   one-sided access moves on only while rank 0 is inside some MPI or Penstock call.  Where MPI gives no window, files open all the same and
+///   words_and_lock() says why the words do not work.
 ///
 /// Destroying the Comm is collective as well; after MPI_Finalize it frees what needs no MPI.
 ///
 /// Thread rule, beyond comm.h: where the group is more than one node, or does with messages, the words, the lock and agree() call MPI, so they need
 /// MPI_THREAD_MULTIPLE to be used from more than one thread.  A rank that waits long in agree() and may call MPI from its thread lets
-/// MPI make progress now and then: another rank may be blocked in a receive whose sender waits here.
+/// MPI make progress now and then: another rank may be blocked in a receive whose sender waits here.  (Under MPI_THREAD_SERIALIZED only the
+/// main thread is known to be allowed to.)
 ///
 /// Fails, the same on all ranks, with kComm for an intercommunicator and kArgument for a bad PENSTOCK_RANKS_PER_NODE; with kNoMemory, kComm or kOther
 /// when a call to MPI fails, then perhaps not the same on all ranks.  A failing one-sided access later has nowhere to be returned:

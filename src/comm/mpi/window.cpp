@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 #include <vector>
 
 #include "comm/comm.h"
@@ -66,6 +67,7 @@ Window::~Window() {
 }
 
 Status Window::make(MPI_Comm comm, int spins) {
+  comm_ = comm;
   spins_ = spins;
   int rank = 0;
   PENSTOCK_TRY(status_of(PMPI_Comm_rank(comm, &rank), "PMPI_Comm_rank"));
@@ -84,6 +86,16 @@ Status Window::make(MPI_Comm comm, int spins) {
   return status_of(PMPI_Win_sync(window_), "PMPI_Win_sync");
 }
 
+void Window::give_up(Status why) {
+  {
+    const std::lock_guard guard(alive().mutex);
+    std::erase(alive().windows, this);
+  }
+  // Not freed: that would need all ranks to have one.
+  window_ = MPI_WIN_NULL;
+  fail(std::move(why));
+}
+
 void Window::free() {
   if (window_ == MPI_WIN_NULL) return;
   {
@@ -100,8 +112,10 @@ void Window::lock(bool exclusive) {
   const int turn = exclusive ? kWritersTurn : kReadersTurn;
   for (;;) {
     const Offset seen = load(turn);
-    if (failed_.load(std::memory_order_relaxed)) return;
+    if (failed_.load(std::memory_order_acquire)) return;
     if (seen == ticket) break;
+    // Rank 0 may see its own words without MPI; then nothing but this serves the rank whose turn it is.
+    let_mpi_progress(comm_);
     const timespec nap{.tv_sec = 0, .tv_nsec = std::min((ticket - seen) * kNapPerTicketNs, kLongestNapNs)};
     nanosleep(&nap, nullptr);
   }
@@ -119,19 +133,26 @@ Status Window::failure() const {
   return failure_;
 }
 
-Offset Window::access(int word, Offset value, MPI_Op operation) {
-  // With a request, not PMPI_Fetch_and_op and a flush: those would keep a core busy that rank 0 may need to answer.  The value that
-  // comes back shows that the access has happened, so nothing is left to flush.
-  Offset before = 0;
-  MPI_Request request = MPI_REQUEST_NULL;
-  Status status = status_of(PMPI_Rget_accumulate(&value, 1, MPI_INT64_T, &before, 1, MPI_INT64_T, 0, word, 1,
-                                                 MPI_INT64_T, operation, window_, &request),
-                            "PMPI_Rget_accumulate");
-  if (status.ok()) status = wait_patiently(&request, 1, spins_);
-  if (status.ok()) return before;
+void Window::fail(Status why) {
   const std::lock_guard guard(mutex_);
-  if (failure_.ok()) failure_ = std::move(status);
+  if (failure_.ok()) failure_ = std::move(why);
   failed_.store(true, std::memory_order_release);
+}
+
+Offset Window::access(int word, Offset value, MPI_Op operation) {
+  if (!failed_.load(std::memory_order_acquire)) {
+    // With a request, not PMPI_Fetch_and_op and a flush: those would keep a core busy that rank 0 may need to answer.  The value that
+    // comes back shows that the access has happened, so nothing is left to flush.
+    Offset before = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    Status status = status_of(PMPI_Rget_accumulate(&value, 1, MPI_INT64_T, &before, 1, MPI_INT64_T, 0, word, 1,
+                                                   MPI_INT64_T, operation, window_, &request),
+                              "PMPI_Rget_accumulate");
+    if (status.ok()) status = wait_patiently(&request, 1, spins_);
+    if (status.ok()) return before;
+    fail(std::move(status));
+  }
+  missed_.store(true, std::memory_order_release);
   return 0;
 }
 

@@ -21,8 +21,10 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   /// Makes the window.  *Collective* over `comm`; nobody may use the words before all ranks are through and have met once more.
-  /// `spins`: looks at an access that is under way before giving up the core.
+  /// `comm` is borrowed as long as the window lives.  `spins`: looks at an access that is under way before giving up the core.
   Status make(MPI_Comm comm, int spins);
+  /// Gives up the window, if there is one, for what happened on some rank: from now on every access fails with `why`.
+  void give_up(Status why);
   /// Frees it.  *Collective*.  Requires: MPI is not finalized.
   void free();
 
@@ -33,15 +35,20 @@ class Window {
   void lock(bool exclusive);
   void unlock(bool exclusive);
 
-  /// The first failure of an access, if any: the functions above have no way to return it.
+  /// Why accesses fail, or success.
   [[nodiscard]] Status failure() const;
+  /// The same, but success as long as no access was tried: the functions above have no way to return what happened to them.
+  [[nodiscard]] Status failed_access() const { return missed_.load(std::memory_order_acquire) ? failure() : Status(); }
 
  private:
   Offset access(int word, Offset value, MPI_Op operation);
+  void fail(Status why);
 
+  MPI_Comm comm_ = MPI_COMM_NULL;  ///< borrowed
   MPI_Win window_ = MPI_WIN_NULL;
   int spins_ = 0;
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> failed_{false};  ///< there is a failure_
+  std::atomic<bool> missed_{false};  ///< an access was tried all the same
   mutable std::mutex mutex_;
   Status failure_;  ///< under mutex_
 };

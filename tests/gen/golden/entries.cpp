@@ -6,6 +6,11 @@
 #include "mpi/handles.h"
 #include "mpi/real.h"
 
+#ifdef PENSTOCK_STATIC
+#define PENSTOCK_WRAPPED_NAMES  // in the archive they have the names that the linker's --wrap looks for; mpi.h undefines some
+#include "abi/static_names.h"
+#endif
+
 namespace calls = penstock::mpi::calls;
 using penstock::mpi::inside_native_call;
 using penstock::mpi::native_of;

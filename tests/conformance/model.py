@@ -108,7 +108,9 @@ def verdict(native: Result, ours: Result, differs: str = "") -> str:
     if native.outcome == PASS:
         if ours.outcome == PASS:
             return PASSES
-        return DIFFERS if differs and ours.outcome == FAIL else REGRESSION  # a crash or a hang is never a matter of opinion
+        return (
+            DIFFERS if differs and ours.outcome == FAIL else REGRESSION
+        )  # a crash or a hang is never a matter of opinion
     if ours.outcome == PASS:
         return PASSES if native.outcome == TIMEOUT else IMPROVEMENT  # a busy machine is no fault of the native library
     return REGRESSION if lost_cases(native, ours) else FAILS_NATIVELY_TOO

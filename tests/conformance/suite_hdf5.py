@@ -32,6 +32,7 @@ LONG_SECONDS = {"t_bigio": 900.0, "t_shapesame": 900.0, "t_cache": 900.0, "t_fil
 MEMORY_GIB = {"t_bigio": 6.0}
 DISK_GIB = {"t_bigio": 10.0}
 CASE_SECONDS = 240.0
+STARTS_ITSELF = {"t_cache_image"}  # by its name in the directory where it runs
 # Tests that read the file that another leaves; testphdf5 removes its files when it ends, so both run in one go.
 READS_FILE_OF = {
     "idsetr": "idsetw",
@@ -120,7 +121,13 @@ def prepare(on: Implementation, cache: Path) -> Suite:
     )
     made += [
         Test(
-            NAME, name, (step(name),), LONG_SECONDS.get(name, 240.0), MEMORY_GIB.get(name, 0.0), DISK_GIB.get(name, 0.0)
+            NAME,
+            name,
+            (step(name),),
+            LONG_SECONDS.get(name, 240.0),
+            MEMORY_GIB.get(name, 0.0),
+            DISK_GIB.get(name, 0.0),
+            copies=(str(programs / name),) if name in STARTS_ITSELF else (),
         )
         for name in alone
     ]

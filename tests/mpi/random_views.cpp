@@ -7,9 +7,11 @@
 // fewer steps, and the smallest that still fails is printed.
 // ranks: 1 3
 // run: --cases 300
+// run: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 60
 // thorough: 1: --cases 6000 --seed 20241
 // thorough: 2: --cases 3000 --seed 20242
 // thorough: 3: --cases 1000 --seed 20243
+// thorough: 3: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 1000 --seed 20244
 // time limit: 300
 #include "calls.h"
 

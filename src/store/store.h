@@ -123,7 +123,7 @@ struct OpenOptions {
   int permissions = -1;    ///< mode bits before umask; -1: 0666
   bool no_atime = true;    ///< leave the access time alone where the system permits
   bool for_others = false;  ///< other processes will open the same file later: they need its identity()
-  Identity same_as;         ///< when known: this file and no other, whatever its name means by now
+  Identity same_as{};         ///< when known: this file and no other, whatever its name means by now
 };
 
 class Store {

@@ -236,7 +236,9 @@ TEST(TwoPhase, AFailureOfTheStoreIsEverybodys) {
         store::FaultStore fault(memory, std::make_shared<store::FaultPlan>(*rules));
         const Outcomes result = carry_out(which, fault, write, {}, Form::kBlocking);
         for (const Code code : result.codes) ASSERT_EQ(code, result.codes[0]) << "seed " << seed << ": all ranks return the same verdict";
-        if (nth == 1) ASSERT_EQ(result.codes[0], Code::kIo) << "seed " << seed << (write ? " write" : " read");
+        if (nth == 1) {
+          ASSERT_EQ(result.codes[0], Code::kIo) << "seed " << seed << (write ? " write" : " read");
+        }
       }
   }
 }

@@ -64,7 +64,10 @@ class Program:
 
     def variants(self) -> list["Variant"]:
         usual = [Variant(text, self.ranks, self.time_limit, thorough=False) for text in self.runs]
-        return usual + [Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True) for ranks, text in self.thorough_runs]
+        return usual + [
+            Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True)
+            for ranks, text in self.thorough_runs
+        ]
 
 
 @dataclass
@@ -80,7 +83,10 @@ class Variant:
 def read_program(source: Path) -> Program:
     program = Program(source)
     for line in source.read_text().splitlines()[:40]:
-        match = re.match(r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$", line)
+        match = re.match(
+            r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$",
+            line,
+        )
         if not match:
             continue
         key, value = match.group(1), match.group(2)
@@ -102,7 +108,9 @@ def read_program(source: Path) -> Program:
 
 
 def all_programs() -> list[Program]:
-    sources = [p for p in sorted(HERE.iterdir()) if p.suffix in COMPILERS or (p.suffix == ".py" and p.name.startswith("io_"))]
+    sources = [
+        p for p in sorted(HERE.iterdir()) if p.suffix in COMPILERS or (p.suffix == ".py" and p.name.startswith("io_"))
+    ]
     return [read_program(source) for source in sources]
 
 
@@ -130,7 +138,17 @@ class Mpi:
         line = [self.launcher, "-n", str(ranks)]
         if self.is_openmpi:
             # More ranks than cores: let waiting ranks give up the core, and bind none of them.
-            line += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "self,vader"]
+            line += [
+                "--oversubscribe",
+                "--bind-to",
+                "none",
+                "--mca",
+                "mpi_yield_when_idle",
+                "1",
+                "--mca",
+                "btl",
+                "self,vader",
+            ]
             for name, value in environment.items():
                 line += ["-x", f"{name}={value}"]
         else:
@@ -254,7 +272,9 @@ def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, s
     return ("ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"), text
 
 
-def run_program(program: Program, mpi: Mpi, ranks: int, variant: Variant, options: argparse.Namespace, test: str = "") -> Outcome:
+def run_program(
+    program: Program, mpi: Mpi, ranks: int, variant: Variant, options: argparse.Namespace, test: str = ""
+) -> Outcome:
     environment, arguments = split_run(variant.text)
     if options.preload:
         environment["LD_PRELOAD"] = options.preload
@@ -306,7 +326,9 @@ def report(outcome: Outcome, test: str, options: argparse.Namespace) -> None:
         return
     strategy = f" {outcome.strategy}" if outcome.strategy else ""
     what = f"{outcome.program}{'.' + test if test else ''} {outcome.run}".strip()
-    print(f"{outcome.verdict:8}{outcome.mpi:8} n={outcome.ranks:<2}{strategy} {what}  {outcome.seconds:.1f} s", flush=True)
+    print(
+        f"{outcome.verdict:8}{outcome.mpi:8} n={outcome.ranks:<2}{strategy} {what}  {outcome.seconds:.1f} s", flush=True
+    )
     if outcome.verdict == "skipped":
         print(f"    {outcome.output}", flush=True)
     if outcome.verdict in ("failed", "timeout") or options.show:
@@ -323,23 +345,35 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--mpi", action="append", choices=MPIS, help="which MPI; default: mpich and openmpi")
     parser.add_argument("--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for")
     parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
-    parser.add_argument("--strategy", choices=["independent", "mapped", "sieved"], help="force one strategy for all files")
-    parser.add_argument("--directory", help="where scratch files go; default: memory when there is any, else the temporary one")
+    parser.add_argument(
+        "--strategy", choices=["independent", "mapped", "sieved"], help="force one strategy for all files"
+    )
+    parser.add_argument(
+        "--directory", help="where scratch files go; default: memory when there is any, else the temporary one"
+    )
     parser.add_argument("--build", type=Path, default=ROOT / "build/release/tests/mpi", help="where binaries go")
     parser.add_argument("--time-limit", type=float, help="seconds for one run instead of what the program asks for")
     parser.add_argument("--slower", type=float, default=1.0, help="factor on every time limit, for busy machines")
     parser.add_argument("--variant", type=int, help="only the N-th way to run, counted from 0")
     parser.add_argument("--thorough", action="store_true", help="the long runs instead of the others")
     parser.add_argument("--sanitize", help="compile the programs with -fsanitize=...; for a library that was")
-    parser.add_argument("--apart", action="store_true", help="every single test in a run of its own: a crash hides no other")
+    parser.add_argument(
+        "--apart", action="store_true", help="every single test in a run of its own: a crash hides no other"
+    )
     parser.add_argument("--launcher", help="mpiexec to use instead of mpiexec.MPI; needs one --mpi")
     parser.add_argument("--python", help="interpreter with mpi4py for the Python programs")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="environment for the programs")
     parser.add_argument("--argument", action="append", default=[], help="passed on to the programs")
     parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
-    parser.add_argument("--skipped-is-fine", action="store_true", help="exit 0 when there was nothing that could be done")
+    parser.add_argument(
+        "--skipped-is-fine", action="store_true", help="exit 0 when there was nothing that could be done"
+    )
     parser.add_argument("--no-build", action="store_true", help="take the binaries as they are")
-    parser.add_argument("--table", action="store_true", help="print name;kind;variant;ranks;limit;alone;preloaded;thorough per run of --mpi (for CMake)")
+    parser.add_argument(
+        "--table",
+        action="store_true",
+        help="print name;kind;variant;ranks;limit;alone;preloaded;thorough per run of --mpi (for CMake)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per run on stdout")
     parser.add_argument("--show", action="store_true", help="print the output of every run whole")
     options = parser.parse_args(arguments)
@@ -364,7 +398,9 @@ def print_table(mpi: Mpi) -> None:
 
 
 def programs_for(mpi: Mpi) -> list[Program]:
-    return [program for program in all_programs() if program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)]
+    return [
+        program for program in all_programs() if program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)
+    ]
 
 
 def choose(options: argparse.Namespace) -> list[tuple[Program, str]]:
@@ -391,7 +427,9 @@ def main(arguments: list[str]) -> int:
     options = parse(arguments)
     mpis = [mpi for name in options.mpi or ["mpich", "openmpi"] if (mpi := find_mpi(name, options.launcher))]
     if not mpis:
-        print(f"run.py: no mpiexec of {' or '.join(options.mpi or ['mpich', 'openmpi'])} found; install mpich or openmpi-bin, or use --launcher")
+        print(
+            f"run.py: no mpiexec of {' or '.join(options.mpi or ['mpich', 'openmpi'])} found; install mpich or openmpi-bin, or use --launcher"
+        )
         return SKIPPED
     if options.table:
         print_table(mpis[0])

@@ -86,9 +86,13 @@ def launcher_without_randomised_addresses() -> list[str | Path]:
     return []
 
 
-def run_ctest(stage: str, preset: str, jobs: int, targets: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Counts:
+def run_ctest(
+    stage: str, preset: str, jobs: int, targets: tuple[str, ...] = (), options: tuple[str, ...] = ()
+) -> Counts:
     build: list[str | Path] = ["cmake", "--build", BUILD / preset, "-j", str(jobs)]
-    for words in (["cmake", "--preset", preset], build + (["--target", *targets] if targets else [])):
+    if targets:
+        build += ["--target", *targets]
+    for words in (["cmake", "--preset", preset], build):
         if (code := call(words)) != 0:
             print(f"test: stage {stage}: {words[1]} ended with {code}", flush=True)
             return Counts(failed=1)
@@ -102,7 +106,16 @@ def run_ctest(stage: str, preset: str, jobs: int, targets: tuple[str, ...] = (),
         "PRTE_ALLOW_RUN_AS_ROOT": "1",
         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    ctest: list[str | Path] = ["ctest", "--preset", preset, "--timeout", str(SECONDS_PER_TEST), "-j", str(jobs), *options]
+    ctest: list[str | Path] = [
+        "ctest",
+        "--preset",
+        preset,
+        "--timeout",
+        str(SECONDS_PER_TEST),
+        "-j",
+        str(jobs),
+        *options,
+    ]
     return of_stage(stage, call([*before, *ctest, "--output-junit", junit], environment), junit)
 
 

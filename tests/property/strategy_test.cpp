@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "file/sieve_lock.h"
@@ -224,6 +225,7 @@ class Hesitating final : public store::ForwardingFile {
 TEST_P(Random, DisjointWritersLoseNothing) {
   constexpr int kWriters = 4;
   constexpr Number kPieces = 1000;
+  const bool store_is_our_memory = std::string_view(GetParam()) == "mappable_memory";
   for (std::uint64_t seed = 1; seed <= random_cases() / 6; ++seed) {  // one takes as long as several of the others
     std::mt19937_64 setup(seed);
     const Number length = std::uniform_int_distribution<Number>(1, 40)(setup);
@@ -288,7 +290,9 @@ TEST_P(Random, DisjointWritersLoseNothing) {
                          .bytes = kPieces * length,
                          .buffer = reinterpret_cast<std::byte*>(back.data()),
                          .trace = trace};
-            const Result<Offset> there = read_sieved(whole);
+            // A sieving read takes neighbours' bytes along and throws them away. From a file that is plain memory of this process, into which they
+            // copy through their mappings at that moment, it would be a data race; the kernel's copy from a real file is none.
+            const Result<Offset> there = store_is_our_memory ? read_independent(whole) : read_sieved(whole);
             back.resize(mine.size());
             if (!there.ok() || back != mine)
               failures[static_cast<std::size_t>(writer)] = "lost bytes in round " + std::to_string(round);

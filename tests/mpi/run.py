@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SKIPPED = 77
 COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
+STANDARD_ABI = ROOT / ".venv/mpi/mpich/bin"  # "abi": programs for the standard ABI, which this package's wrappers mpicc_abi and mpicxx_abi make
 FLAGS = {
     ".c": ["-std=c17", "-O1", "-g", "-Wall", "-Wextra"],
     ".cpp": ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type", "-pthread",
@@ -112,7 +113,7 @@ class Mpi:
 
 
 def find_mpi(name: str, launcher: str | None) -> Mpi | None:
-    found = launcher or shutil.which(f"mpiexec.{name}")
+    found = launcher or shutil.which(f"mpiexec.{name}" if name != "abi" else str(STANDARD_ABI / "mpiexec"))
     return Mpi(name, found, name) if found else None
 
 
@@ -120,13 +121,22 @@ def binary_of(program: Program, mpi: Mpi, build: Path) -> Path:
     return build / mpi.name / program.name
 
 
+def compiler_of(program: Program, mpi: Mpi) -> tuple[str, str | None]:
+    """Its name, and where it is or None."""
+    if mpi.name == "abi":
+        name = f"{COMPILERS[program.kind]}_abi"
+        return name, shutil.which(str(STANDARD_ABI / name))
+    name = f"{COMPILERS[program.kind]}.{mpi.compiler_suffix}"
+    return name, shutil.which(name)
+
+
 def build_program(program: Program, mpi: Mpi, build: Path) -> str | None:
     """Compiles when the binary is older than its sources.  Returns why it could not, or None."""
     if program.kind == ".py":
         return None
-    compiler = shutil.which(f"{COMPILERS[program.kind]}.{mpi.compiler_suffix}")
+    name, compiler = compiler_of(program, mpi)
     if not compiler:
-        return f"skipped: no {COMPILERS[program.kind]}.{mpi.compiler_suffix} to compile it with"
+        return f"skipped: no {name} to compile it with"
     binary = binary_of(program, mpi, build)
     parts = [program.source, Path(__file__), *HERE.glob("*.h"), *HERE.glob("*.inc")]
     if binary.exists() and binary.stat().st_mtime > max(part.stat().st_mtime for part in parts):
@@ -217,6 +227,9 @@ def run_program(program: Program, mpi: Mpi, ranks: int, run: str, options: argpa
     if program.kind != ".py" and not Path(command[0]).exists():
         outcome.output = f"{command[0]} was not built"
         return outcome
+    if program.kind == ".py" and mpi.name == "abi":
+        outcome.output = "mpi4py is not made for the standard ABI here"
+        return outcome
     if program.kind == ".py":
         python = options.python or sys.executable
         if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:
@@ -261,7 +274,7 @@ def report(outcome: Outcome, test: str, options: argparse.Namespace) -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", help="names, all when none is given; PROGRAM.TEST runs one test of it")
-    parser.add_argument("--mpi", action="append", choices=["mpich", "openmpi"], help="which MPI; default: every one that is here")
+    parser.add_argument("--mpi", action="append", choices=["mpich", "openmpi", "abi"], help="which MPI; default: every one that is here")
     parser.add_argument("--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for")
     parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
     parser.add_argument("--strategy", choices=["independent", "mapped", "sieved"], help="force one strategy for all files")
@@ -319,9 +332,9 @@ def main(arguments: list[str]) -> int:
     if options.table:
         print_table()
         return 0
-    mpis = [mpi for name in options.mpi or ["mpich", "openmpi"] if (mpi := find_mpi(name, options.launcher))]
+    mpis = [mpi for name in options.mpi or ["mpich", "openmpi", "abi"] if (mpi := find_mpi(name, options.launcher))]
     if not mpis:
-        print("run.py: no mpiexec.mpich and no mpiexec.openmpi found; install mpich or openmpi-bin, or use --launcher")
+        print("run.py: no mpiexec.mpich and no mpiexec.openmpi found, and no .venv/mpi/mpich; install mpich or openmpi-bin, or use --launcher")
         return SKIPPED
     outcomes = []
     for program, only in choose(options):

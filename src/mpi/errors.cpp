@@ -24,7 +24,11 @@ constinit const RealFunction<int(MPI_File*)> native_close("PMPI_File_close");
 constinit const RealFunction<int(MPI_File, MPI_Errhandler)> native_set_errhandler("PMPI_File_set_errhandler");
 constinit const RealFunction<int(MPI_File, MPI_Errhandler*)> native_get_errhandler("PMPI_File_get_errhandler");
 constinit const RealFunction<int(MPI_File, int)> native_call_errhandler("PMPI_File_call_errhandler");
+#ifdef PENSTOCK_FLAVOUR_ABI
+constinit const RealFunction<int(MPI_File)> native_c2f("PMPI_File_toint");  // the standard ABI has no c2f in C
+#else
 constinit const RealFunction<Fint(MPI_File)> native_c2f("PMPI_File_c2f");
+#endif
 
 }  // namespace
 

@@ -63,7 +63,7 @@ static void write_and_read(const char* name) {
   EXPECT(MPI_File_seek(file, -1, MPI_SEEK_SET) != MPI_SUCCESS);
   EXPECT(handled == 1);
   MPI_Errhandler_free(&handler);
-#ifdef MPI_ABI_VERSION /* whose header leaves Fortran's handles out */
+#ifdef MPI_ABI_VERSION /* the standard ABI has these in place of f2c and c2f */
   EXPECT(MPI_File_fromint(MPI_File_toint(file)) == file);
 #else
   EXPECT(MPI_File_f2c(MPI_File_c2f(file)) == file);

@@ -137,6 +137,23 @@ def suite_names(results: list[dict]) -> dict[str, set[str]]:
     return names
 
 
+def left_out(results: list[dict]) -> list[list[str]]:
+    """Tests that a suite has on an MPI and that the results say nothing of, each suite and MPI a row."""
+    ran: dict[tuple[str, str], set[str]] = defaultdict(set)
+    there: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for result in results:
+        for test in result["tests"]:
+            ran[test["suite"], test["mpi"]].add(test["test"])
+        for about in result["implementations"]:
+            for suite in about["suites"]:
+                there[suite["suite"], about["mpi"]].update(suite["names"])
+    return [
+        [SUITE_TITLES[suite], mpi, ", ".join(f"`{name}`" for name in sorted(there[suite, mpi] - ran[suite, mpi]))]
+        for suite, mpi in sorted(there)
+        if there[suite, mpi] - ran[suite, mpi]
+    ]
+
+
 def dead_references(clauses: list[dict], names: dict[str, set[str]], own: set[str]) -> list[str]:
     """Patterns that name no test; suites that were not prepared at all are not judged."""
     dead = []
@@ -237,7 +254,9 @@ def listed(rows: list[Row], reason: str) -> list[list[str]]:
     ]
 
 
-def document(functions: dict, clauses: list[dict], rows: list[Row], versions: dict[str, str]) -> str:
+def document(
+    functions: dict, clauses: list[dict], rows: list[Row], versions: dict[str, str], missing: list[list[str]]
+) -> str:
     suites = [suite for suite in SUITE_TITLES if any(row.suite == suite for row in rows)] or [OWN]
     titles = [SUITE_TITLES[suite] for suite in suites]
     out = [
@@ -272,6 +291,14 @@ def document(functions: dict, clauses: list[dict], rows: list[Row], versions: di
         lines = listed([row for row in rows if chosen(row)], reason)
         if lines:
             out += [f"## {title}", "", *table(["test", "where", "what it says"], lines)]
+    if missing:
+        out += [
+            "## Left out of these results",
+            "",
+            "Tests that were not started: too long for the machine and the time that there was, or not built yet.",
+            "",
+            *table(["suite", "MPI", "tests"], missing),
+        ]
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -319,7 +346,7 @@ def main(arguments: list[str]) -> int:
     calls = program_calls(options.programs)
     for path in options.own:
         rows += rows_of_own(path.read_text().splitlines(), calls)
-    text = document(functions, clauses, rows, versions)
+    text = document(functions, clauses, rows, versions, left_out(loaded))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(text)
     dead = dead_references(clauses, suite_names(loaded), own_tests(ROOT / "tests" / "mpi"))

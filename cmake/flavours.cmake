@@ -82,13 +82,13 @@ penstock_generate(mpi/calls.h mpi_file calls_h)
 penstock_generate(abi/entries.cpp mpi_file entries_cpp)
 penstock_generate(abi/exports.map mpi_file exports_map)
 penstock_generate(abi/entry_table.json mpi_file entry_table_json)
-penstock_generate(abi/static_names.h mpi_file static_names_h)
+penstock_generate(mpi/static_names.h mpi_file static_names_h)
 penstock_generate(abi/static_link.options mpi_file static_link_options)
 penstock_generate(preload/front_symbols.h mpi_file front_symbols_h)
 penstock_generate(preload/exports.map mpi_file front_exports_map)
 add_custom_target(penstock_generated_entries DEPENDS
   ${PENSTOCK_GENERATED}/mpi/calls.h ${PENSTOCK_GENERATED}/abi/entries.cpp ${PENSTOCK_GENERATED}/abi/exports.map
-  ${PENSTOCK_GENERATED}/abi/static_names.h ${PENSTOCK_GENERATED}/abi/static_link.options
+  ${PENSTOCK_GENERATED}/mpi/static_names.h ${PENSTOCK_GENERATED}/abi/static_link.options
   ${PENSTOCK_GENERATED}/abi/entry_table.json ${PENSTOCK_GENERATED}/preload/front_symbols.h
   ${PENSTOCK_GENERATED}/preload/exports.map)
 

@@ -8,7 +8,7 @@
 
 #ifdef PENSTOCK_STATIC
 
-#include "abi/static_names.h"  // generated: PENSTOCK_STATIC_SYMBOLS
+#include "mpi/static_names.h"  // generated: PENSTOCK_STATIC_SYMBOLS
 
 // What the linker's --wrap calls the native function; null where this MPI library lacks it.
 #define REQUIRED(symbol) extern "C" void __real_##symbol();

@@ -8,7 +8,7 @@
 
 #ifdef PENSTOCK_STATIC
 #define PENSTOCK_WRAPPED_NAMES  // in the archive they have the names that the linker's --wrap looks for; mpi.h undefines some
-#include "abi/static_names.h"
+#include "mpi/static_names.h"
 #endif
 
 namespace calls = penstock::mpi::calls;

@@ -250,6 +250,17 @@ Status ErrorHandler::set(MPI_Errhandler handler) {
 
 Status ErrorHandler::get(MPI_Errhandler* handler) const {
   if (kind_ == Kind::kReturn || kind_ == Kind::kFatal || kind_ == Kind::kAbort) {
+#ifdef OPEN_MPI
+    // Open MPI counts references to predefined handlers too, and MPI_Errhandler_free takes one away: the program must get a real one, and only
+    // the native library gives them out.  Its own null file, which nobody else uses, holds the handler for that moment.
+    if (native_set_errhandler.exists() && native_get_errhandler.exists()) {
+      std::lock_guard lock(shadow_mutex);
+      PENSTOCK_TRY(status_from_mpi(native_set_errhandler(MPI_FILE_NULL, given_), "get_errhandler"));
+      const int got = native_get_errhandler(MPI_FILE_NULL, handler);
+      native_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
+      return status_from_mpi(got, "get_errhandler");
+    }
+#endif
     *handler = given_;
     return {};
   }

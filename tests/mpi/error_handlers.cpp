@@ -69,6 +69,22 @@ TEST(handler_of_the_cxx_binding) {
 }
 #endif
 
+// Each get gives a reference that the program frees; Open MPI counts those of predefined handlers too.
+TEST(predefined_handlers_survive_being_freed) {
+  for (MPI_Errhandler predefined : {MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN}) {
+    CHECK_OK(MPI_File_set_errhandler(MPI_FILE_NULL, predefined));
+    for (int i = 0; i < 20; ++i) {
+      MPI_Errhandler handler = handler_of(MPI_FILE_NULL);
+      CHECK(handler == predefined);
+      CHECK_OK(MPI_Errhandler_free(&handler));
+    }
+  }
+  MPI_Comm copy;
+  CHECK_OK(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+  CHECK_OK(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
+  CHECK_OK(MPI_Comm_free(&copy));
+}
+
 TEST(handler_of_a_file) {
   reset();
   MPI_File file, other;

@@ -1,6 +1,7 @@
 """docs/conformance.md: rows for every entry point and clause, counts that tell the truth, and clauses that name real tests only."""
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -42,20 +43,20 @@ ROWS = [
 
 
 def test_each_entry_point_has_a_row_and_counts_what_names_it() -> None:
-    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"})
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"}, [])
     assert "| `MPI_File_open` | 14.2.1 | 1 | **1/2** |" in text
     assert "| `MPI_File_read` | 14.4.3 | – | 1 |" in text
     assert "| `MPI_File_read_c` | 14.4.3 | – | – |" in text
 
 
 def test_each_clause_has_a_row() -> None:
-    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {})
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {}, [])
     assert "| 14.2.1 | Opening a File | Opens. | 1 | **1/2** |" in text
     assert "| 14.2 | *File Manipulation* |" in text
 
 
 def test_failures_and_improvements_are_listed_with_reasons() -> None:
-    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {})
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {}, [])
     gained = text.split("## Fail natively, pass with Penstock")[1].split("##")[0]
     lost = text.split("## Pass natively, do not with Penstock")[1].split("##")[0]
     assert "| `romio:error` | mpich ×4 | why |" in gained
@@ -65,7 +66,7 @@ def test_failures_and_improvements_are_listed_with_reasons() -> None:
 
 
 def test_suites_are_summed_up() -> None:
-    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"})
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"}, [])
     assert "| ROMIO's | mpich 4.0 | 4 | 3 | 2 | 1 | 1 |" in text
 
 
@@ -93,6 +94,18 @@ def test_names_of_tests_that_are_not_there_are_found() -> None:
     assert doc.dead_references([{"number": "1", "tests": ["unheard:x"]}], {}, set()) != []
 
 
+def test_what_was_not_started_is_told() -> None:
+    about = [
+        {"mpi": "mpich", "suites": [{"suite": "romio", "names": ["simple", "status"]}]},
+        {"mpi": "x", "suites": []},
+    ]
+    results = [{"implementations": about, "tests": [{"suite": "romio", "mpi": "mpich", "test": "simple"}]}]
+    assert doc.left_out(results) == [["ROMIO's", "mpich", "`status`"]]
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS, {}, doc.left_out(results))
+    assert "| ROMIO's | mpich | `status` |" in text.split("## Left out of these results")[1]
+    assert "Left out" not in doc.document(FUNCTIONS, CLAUSES, ROWS, {}, [])
+
+
 def test_our_own_results_are_read() -> None:
     lines = [json.dumps({"program": "views", "test": "", "mpi": "mpich", "ranks": 3, "verdict": "ok"}), "noise"]
     rows = doc.rows_of_own(lines, {"views": frozenset({"mpi_file_set_view"})})
@@ -108,3 +121,38 @@ def test_the_tables_of_this_checkout_fit_together() -> None:
     assert [clause["number"] for clause in clauses if clause["requires"] and not clause["tests"]] == []
     assert len(doc.entry_points(functions)) == 94
     assert doc.dead_references(clauses, {}, doc.own_tests(ROOT / "tests" / "mpi")) == []
+
+
+def cells_of(section: str) -> list[list[str]]:
+    """The rows of the first table in a section of docs/conformance.md, without its heading."""
+    text = (ROOT / "docs" / "conformance.md").read_text()
+    rows = [line for line in text.split(f"## {section}\n")[1].split("\n## ")[0].splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
+
+
+AGAIN = "docs/conformance.md is older than the tables; make test-all writes build/conformance.json, then run tools/gen/conformance_doc.py"
+
+
+def test_the_document_has_the_tables_entry_points() -> None:
+    functions = tomllib.loads((ROOT / "table" / "mpi_file.toml").read_text())
+    told = [(row[0].strip("`"), row[1]) for row in cells_of("Entry points")]
+    assert told == doc.entry_points(functions), AGAIN
+
+
+def test_the_document_has_the_tables_clauses() -> None:
+    clauses = tomllib.loads((ROOT / "table" / "clauses.toml").read_text())["clause"]
+    told = [tuple(row[:3]) for row in cells_of("Clauses of MPI 4.1, chapter 14")]
+    asked = [(c["number"], c["title"] if c["requires"] else f"*{c['title']}*", c["requires"]) for c in clauses]
+    assert told == asked, AGAIN
+
+
+def test_the_document_tells_of_both_kinds_of_mpi_and_every_suite() -> None:
+    told = {(row[0], row[1].split()[0]) for row in cells_of("Suites")}
+    wanted = {(title, mpi) for title in doc.SUITE_TITLES.values() for mpi in ("mpich", "openmpi")}
+    assert wanted <= told, sorted(wanted - told)
+
+
+def test_every_clause_that_asks_for_something_is_shown_by_tests_that_ran() -> None:
+    for row in cells_of("Clauses of MPI 4.1, chapter 14"):
+        if row[2]:
+            assert any(cell != "–" for cell in row[3:]), f"{row[0]}: no test of table/clauses.toml ran"

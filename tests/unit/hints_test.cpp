@@ -110,7 +110,7 @@ TEST(Hints, ThePromiseOfCollectiveAccessIsTrueOrFalse) {
 }
 
 TEST(Hints, StrategiesByName) {
-  for (const Strategy strategy : {Strategy::kAutomatic, Strategy::kIndependent, Strategy::kMapped, Strategy::kSieved}) {
+  for (const Strategy strategy : {Strategy::kAutomatic, Strategy::kIndependent, Strategy::kMapped, Strategy::kSieved, Strategy::kTwoPhase}) {
     const Parsed parsed = give("penstock_strategy", std::string(name(strategy)));
     EXPECT_EQ(parsed.hints.strategy, strategy);
     EXPECT_TRUE(parsed.complaints.empty());
@@ -122,9 +122,9 @@ TEST(Hints, StrategiesByName) {
 TEST(Hints, EveryStrategyOfTheTableHasAMeaning) {
   for (const HintRow& row : kHintRows) {
     if (row.name != "penstock_strategy") continue;
-    for (const char* choice : {"automatic", "independent", "mapped", "sieved"})
+    for (const char* choice : {"automatic", "independent", "mapped", "sieved", "two_phase"})
       EXPECT_NE(row.choices.find(choice), std::string_view::npos);
-    EXPECT_EQ(std::count(row.choices.begin(), row.choices.end(), ' '), 3);
+    EXPECT_EQ(std::count(row.choices.begin(), row.choices.end(), ' '), 4);
   }
 }
 
@@ -208,7 +208,7 @@ TEST(Hints, MisspeltNamesOfOursAreComplainedAbout) {
 }
 
 TEST(Hints, ForeignNamesAreNot) {
-  for (const char* key : {"cb_nodes", "romio_cb_write", "nc_num_aggrs_per_node", "pen", "", "romio_ds_writ", "IND_RD_BUFFER_SIZE"}) {
+  for (const char* key : {"cb_config_list", "romio_cb_write", "nc_num_aggrs_per_node", "pen", "", "romio_ds_writ", "IND_RD_BUFFER_SIZE"}) {
     const Parsed parsed = give(key, "1");
     EXPECT_TRUE(parsed.complaints.empty()) << key;
     EXPECT_EQ(parsed.hints.effective, defaults().effective) << key;

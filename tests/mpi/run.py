@@ -63,10 +63,7 @@ class Program:
         return self.source.suffix
 
     def variants(self) -> list["Variant"]:
-        usual = [
-            Variant(text, self.ranks, self.time_limit, thorough=False)
-            for text in self.runs
-        ]
+        usual = [Variant(text, self.ranks, self.time_limit, thorough=False) for text in self.runs]
         return usual + [
             Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True)
             for ranks, text in self.thorough_runs
@@ -112,9 +109,7 @@ def read_program(source: Path) -> Program:
 
 def all_programs() -> list[Program]:
     sources = [
-        p
-        for p in sorted(HERE.iterdir())
-        if p.suffix in COMPILERS or (p.suffix == ".py" and p.name.startswith("io_"))
+        p for p in sorted(HERE.iterdir()) if p.suffix in COMPILERS or (p.suffix == ".py" and p.name.startswith("io_"))
     ]
     return [read_program(source) for source in sources]
 
@@ -137,13 +132,9 @@ class Mpi:
     def compiler(self, kind: str) -> tuple[str, str | None]:
         """The name of the compiler for this kind of source, and where it is."""
         name = COMPILERS[kind] + self.compiler_suffix
-        return name, shutil.which(
-            name, path=str(self.directory) if self.directory else None
-        )
+        return name, shutil.which(name, path=str(self.directory) if self.directory else None)
 
-    def launch(
-        self, ranks: int, environment: dict[str, str], command: list[str]
-    ) -> list[str]:
+    def launch(self, ranks: int, environment: dict[str, str], command: list[str]) -> list[str]:
         line = [self.launcher, "-n", str(ranks)]
         if self.is_openmpi:
             # More ranks than cores: let waiting ranks give up the core, and bind none of them.
@@ -160,11 +151,7 @@ class Mpi:
             ]
             for name, value in environment.items():
                 parameter = name.removeprefix("OMPI_MCA_")
-                line += (
-                    ["-x", f"{name}={value}"]
-                    if parameter == name
-                    else ["--mca", parameter, value]
-                )
+                line += ["-x", f"{name}={value}"] if parameter == name else ["--mca", parameter, value]
         else:
             environment = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none", **environment}
             for name, value in environment.items():
@@ -175,13 +162,7 @@ class Mpi:
 def find_mpi(name: str, launcher: str | None) -> Mpi | None:
     if name.startswith("wheel-"):
         by_abi = name == "wheel-abi"
-        directory = (
-            ROOT
-            / ".venv"
-            / "mpi"
-            / ("mpich" if by_abi else name.removeprefix("wheel-"))
-            / "bin"
-        )
+        directory = ROOT / ".venv" / "mpi" / ("mpich" if by_abi else name.removeprefix("wheel-")) / "bin"
         found = launcher or shutil.which("mpiexec", path=str(directory))
         # mpi4py takes the library's own ABI where there are two, so it tells nothing of the standard one.
         python = None if by_abi else directory / "python3"
@@ -199,11 +180,7 @@ def find_mpi(name: str, launcher: str | None) -> Mpi | None:
         )
     found = launcher or shutil.which(f"mpiexec.{name}")
     python = ROOT / ".venv" / "mpi" / name / "bin" / "python3"
-    return (
-        Mpi(name, found, None, f".{name}", {*COMPILERS, ".py"}, python)
-        if found
-        else None
-    )
+    return Mpi(name, found, None, f".{name}", {*COMPILERS, ".py"}, python) if found else None
 
 
 def library_for_python(mpi: Mpi, directory: str) -> dict[str, str]:
@@ -213,14 +190,8 @@ def library_for_python(mpi: Mpi, directory: str) -> dict[str, str]:
         "mpich": ("libmpich.so.12", "libmpi.so.12"),
         "openmpi": ("libmpi.so.40", "libmpi.so.40"),
     }[mpi.name]
-    tool = shutil.which(
-        "ldconfig", path=os.environ.get("PATH", "") + ":/sbin:/usr/sbin"
-    )
-    listed = (
-        subprocess.run([tool, "-p"], capture_output=True, text=True).stdout
-        if tool
-        else ""
-    )
+    tool = shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/sbin:/usr/sbin")
+    listed = subprocess.run([tool, "-p"], capture_output=True, text=True).stdout if tool else ""
     for line in listed.splitlines():
         match = re.match(r"^\s*(\S+) .*=> (\S+)$", line)
         if match and match.group(1) == own:
@@ -233,9 +204,7 @@ def binary_of(program: Program, mpi: Mpi, build: Path) -> Path:
     return build / mpi.name / program.name
 
 
-def build_program(
-    program: Program, mpi: Mpi, build: Path, sanitizer: str | None
-) -> str | None:
+def build_program(program: Program, mpi: Mpi, build: Path, sanitizer: str | None) -> str | None:
     """Compiles when the binary is older than its sources.  Returns why it could not, or None."""
     if program.kind == ".py":
         return None
@@ -244,9 +213,7 @@ def build_program(
         return f"skipped: no {name} to compile it with"
     binary = binary_of(program, mpi, build)
     parts = [program.source, Path(__file__), *HERE.glob("*.h"), *HERE.glob("*.inc")]
-    if binary.exists() and binary.stat().st_mtime > max(
-        part.stat().st_mtime for part in parts
-    ):
+    if binary.exists() and binary.stat().st_mtime > max(part.stat().st_mtime for part in parts):
         return None
     binary.parent.mkdir(parents=True, exist_ok=True)
     modules = binary.parent / f"{program.name}.modules"
@@ -324,12 +291,8 @@ def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, s
         text = output.read()
     if timed_out:
         return "timeout", text + f"\nno verdict within {time_limit:g} s"
-    reported = re.search(
-        r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text
-    )
-    return (
-        "ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"
-    ), text
+    reported = re.search(r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text)
+    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"), text
 
 
 def run_program(
@@ -345,9 +308,7 @@ def run_program(
         environment["LD_PRELOAD"] = options.preload
     if options.strategy:
         environment["PENSTOCK_HINTS"] = f"penstock_strategy={options.strategy}"
-        if (
-            options.strategy == "two_phase"
-        ):  # every rank aggregates, and files of a few MiB take several rounds
+        if options.strategy == "two_phase":  # every rank aggregates, and files of a few MiB take several rounds
             environment["PENSTOCK_HINTS"] += ";cb_nodes=1000;cb_buffer_size=1048576"
     for setting in options.set:
         name, _, value = setting.partition("=")
@@ -374,29 +335,18 @@ def run_program(
         if not shutil.which(python):
             outcome.output = f"there is no {python}; tools/setup.sh test makes it, --python names another"
             return outcome
-        if (
-            subprocess.run(
-                [python, "-c", "import mpi4py, numpy"], capture_output=True
-            ).returncode
-            != 0
-        ):
-            outcome.output = (
-                f"{python} has no mpi4py and numpy; name one that has with --python"
-            )
+        if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:
+            outcome.output = f"{python} has no mpi4py and numpy; name one that has with --python"
             return outcome
         command = [python, str(program.source)]
-    with tempfile.TemporaryDirectory(
-        prefix="penstock-mpi-", dir=options.directory
-    ) as directory:
+    with tempfile.TemporaryDirectory(prefix="penstock-mpi-", dir=options.directory) as directory:
         environment["PENSTOCK_TEST_DIRECTORY"] = directory
         if program.kind == ".py" and not options.python and mpi.directory is None:
             environment.update(library_for_python(mpi, directory))
         command += arguments + (["--test", test] if test else []) + options.argument
         began = time.monotonic()
         limit = (options.time_limit or variant.time_limit) * options.slower
-        outcome.verdict, outcome.output = run_line(
-            mpi.launch(ranks, environment, command), limit, directory
-        )
+        outcome.verdict, outcome.output = run_line(mpi.launch(ranks, environment, command), limit, directory)
         outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -437,9 +387,7 @@ def report(outcome: Outcome, test: str, options: argparse.Namespace) -> None:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "programs",
         nargs="*",
@@ -451,12 +399,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         choices=MPIS,
         help="which MPI; default: mpich and openmpi",
     )
-    parser.add_argument(
-        "--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for"
-    )
-    parser.add_argument(
-        "--preload", help="library to preload into the programs (libpenstock.so)"
-    )
+    parser.add_argument("--ranks", help="numbers of ranks, as 1,3,4; default: what the program asks for")
+    parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
     parser.add_argument(
         "--strategy",
         choices=["independent", "mapped", "sieved", "two_phase"],
@@ -483,12 +427,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         default=1.0,
         help="factor on every time limit, for busy machines",
     )
-    parser.add_argument(
-        "--variant", type=int, help="only the N-th way to run, counted from 0"
-    )
-    parser.add_argument(
-        "--thorough", action="store_true", help="the long runs instead of the others"
-    )
+    parser.add_argument("--variant", type=int, help="only the N-th way to run, counted from 0")
+    parser.add_argument("--thorough", action="store_true", help="the long runs instead of the others")
     parser.add_argument(
         "--sanitize",
         help="compile the programs with -fsanitize=...; for a library that was",
@@ -498,12 +438,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         action="store_true",
         help="every single test in a run of its own: a crash hides no other",
     )
-    parser.add_argument(
-        "--launcher", help="mpiexec to use instead of mpiexec.MPI; needs one --mpi"
-    )
-    parser.add_argument(
-        "--python", help="interpreter with mpi4py for the Python programs"
-    )
+    parser.add_argument("--launcher", help="mpiexec to use instead of mpiexec.MPI; needs one --mpi")
+    parser.add_argument("--python", help="interpreter with mpi4py for the Python programs")
     parser.add_argument(
         "--set",
         action="append",
@@ -511,36 +447,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="NAME=VALUE",
         help="environment for the programs",
     )
-    parser.add_argument(
-        "--argument", action="append", default=[], help="passed on to the programs"
-    )
-    parser.add_argument(
-        "--build-only", action="store_true", help="compile, run nothing"
-    )
+    parser.add_argument("--argument", action="append", default=[], help="passed on to the programs")
+    parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
     parser.add_argument(
         "--skipped-is-fine",
         action="store_true",
         help="exit 0 when there was nothing that could be done",
     )
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the binaries as they are"
-    )
+    parser.add_argument("--no-build", action="store_true", help="take the binaries as they are")
     parser.add_argument(
         "--table",
         action="store_true",
         help="print name;kind;variant;ranks;limit;alone;preloaded;thorough per run of --mpi (for CMake)",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object per run on stdout"
-    )
-    parser.add_argument(
-        "--show", action="store_true", help="print the output of every run whole"
-    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per run on stdout")
+    parser.add_argument("--show", action="store_true", help="print the output of every run whole")
     options = parser.parse_args(arguments)
     if options.launcher and len(options.mpi or []) != 1:
-        parser.error(
-            "--launcher needs exactly one --mpi, which says how to start programs with it"
-        )
+        parser.error("--launcher needs exactly one --mpi, which says how to start programs with it")
     if options.preload:
         options.preload = str(Path(options.preload).resolve())
         if not Path(options.preload).exists():
@@ -556,16 +480,12 @@ def print_table(mpi: Mpi) -> None:
         for number, variant in enumerate(program.variants()):
             for ranks in variant.ranks:
                 flags = f"{int(program.alone)};{int(program.preloaded_only)};{int(variant.thorough)}"
-                print(
-                    f"{program.name};{program.kind};{number};{ranks};{variant.time_limit};{flags}"
-                )
+                print(f"{program.name};{program.kind};{number};{ranks};{variant.time_limit};{flags}")
 
 
 def programs_for(mpi: Mpi) -> list[Program]:
     return [
-        program
-        for program in all_programs()
-        if program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)
+        program for program in all_programs() if program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)
     ]
 
 
@@ -577,9 +497,7 @@ def choose(options: argparse.Namespace) -> list[tuple[Program, str]]:
     for wanted in options.programs:
         name, _, test = wanted.partition(".")
         if name not in programs:
-            sys.exit(
-                f"run.py: no program is called {name}; there are: {' '.join(programs)}"
-            )
+            sys.exit(f"run.py: no program is called {name}; there are: {' '.join(programs)}")
         chosen.append((programs[name], test))
     return chosen
 
@@ -593,11 +511,7 @@ def chosen_variants(program: Program, options: argparse.Namespace) -> list[Varia
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    mpis = [
-        mpi
-        for name in options.mpi or ["mpich", "openmpi"]
-        if (mpi := find_mpi(name, options.launcher))
-    ]
+    mpis = [mpi for name in options.mpi or ["mpich", "openmpi"] if (mpi := find_mpi(name, options.launcher))]
     if not mpis:
         print(
             f"run.py: no mpiexec of {' or '.join(options.mpi or ['mpich', 'openmpi'])} found; install mpich or openmpi-bin, or use --launcher"
@@ -611,47 +525,27 @@ def main(arguments: list[str]) -> int:
         for mpi in mpis:
             if program not in programs_for(mpi):
                 continue
-            trouble = (
-                None
-                if options.no_build
-                else build_program(program, mpi, options.build, options.sanitize)
-            )
+            trouble = None if options.no_build else build_program(program, mpi, options.build, options.sanitize)
             if trouble:
                 verdict = "skipped" if trouble.startswith("skipped") else "failed"
-                outcomes.append(
-                    Outcome(program.name, mpi.name, 0, "", "", verdict, 0.0, trouble)
-                )
+                outcomes.append(Outcome(program.name, mpi.name, 0, "", "", verdict, 0.0, trouble))
                 report(outcomes[-1], "", options)
                 continue
             if options.build_only:
                 continue
-            tests = (
-                [only] if only or not options.apart else tests_in(program, mpi, options)
-            )
-            wanted_ranks = (
-                [int(word) for word in options.ranks.split(",")]
-                if options.ranks
-                else None
-            )
-            for test, variant in (
-                (t, v) for t in tests for v in chosen_variants(program, options)
-            ):
+            tests = [only] if only or not options.apart else tests_in(program, mpi, options)
+            wanted_ranks = [int(word) for word in options.ranks.split(",")] if options.ranks else None
+            for test, variant in ((t, v) for t in tests for v in chosen_variants(program, options)):
                 for count in wanted_ranks or variant.ranks:
-                    outcomes.append(
-                        run_program(program, mpi, count, variant, options, test)
-                    )
+                    outcomes.append(run_program(program, mpi, count, variant, options, test))
                     report(outcomes[-1], test, options)
     bad = [outcome for outcome in outcomes if outcome.verdict in ("failed", "timeout")]
     if not options.json and not options.build_only:
         skipped = sum(outcome.verdict == "skipped" for outcome in outcomes)
-        print(
-            f"{len(outcomes) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped"
-        )
+        print(f"{len(outcomes) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped")
     if bad:
         return 1
-    nothing_done = bool(outcomes) and all(
-        outcome.verdict == "skipped" for outcome in outcomes
-    )
+    nothing_done = bool(outcomes) and all(outcome.verdict == "skipped" for outcome in outcomes)
     return SKIPPED if nothing_done and not options.skipped_is_fine else 0
 
 

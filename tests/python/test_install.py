@@ -42,7 +42,9 @@ pytestmark = [
 
 
 def call(words: list, **more) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120, check=False, **more)
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=120, check=False, **more
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -65,7 +67,8 @@ def outside():
 def test_info_knows_the_installed_libraries_and_no_others(prefix, outside, tmp_path):
     text = call([prefix / "bin/penstock", "info"], env=outside, cwd=tmp_path)
     assert str(prefix / "lib/libpenstock.so") in text and str(prefix / "lib/libpenstock-mpich.so") in text
-    assert str(TOP) not in text
+    # The interpreter may be the checkout's: it is that of whoever runs the tests.
+    assert not [line for line in text.splitlines() if str(TOP) in line and "python" not in line]
 
 
 def test_a_program_runs_on_the_installed_library(prefix, outside, tmp_path):

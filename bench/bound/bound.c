@@ -201,7 +201,7 @@ static void move(const struct options *options, enum way way, int writing, unsig
     default: move_shared(options, file, writing, buffer, window); break;
   }
   const double own = MPI_Wtime() - start;
-  barrier();
+  finish_together();
   close(file);
   series_add(series, own);
 }

@@ -176,8 +176,8 @@ static void one_way(const struct options *options, const struct types *types, in
   const double start = MPI_Wtime();
   transfer(options, file, types, collective, writing, buffer);
   const double own = MPI_Wtime() - start;
-  barrier();
   cost_add(&outcome->cost, &before);
+  finish_together();
   const double end = MPI_Wtime();
   CHECK(MPI_File_close(&file), path);
   const double total = opened + own + (MPI_Wtime() - end);

@@ -215,6 +215,13 @@ static void start_together(void) {
   }
 }
 
+/* After the timed part: a rank that is through sleeps before it spins in a barrier, or it keeps ranks that share its core from being through. */
+static void finish_together(void) {
+  const struct timespec nap = {.tv_sec = 0, .tv_nsec = 5000000};
+  nanosleep(&nap, NULL);
+  barrier();
+}
+
 /* Not timed: a file of a repetition begins as nothing and ends as nothing. */
 static void remove_file(const char *path) {
   barrier();

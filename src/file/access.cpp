@@ -395,7 +395,7 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
   {
     OpTrace trace(trace_, Phase::kOther, /*background=*/true);
     if (local.ok()) local = position.status();
-    if (request.collective && aggregates() && comm_->may_exchange_in_background()) {
+    if (request.collective && aggregates() && aggregates_in_background_) {
       outcome = carry_out_together(*view, request, local.ok() ? *position : 0, trace, local);
       local = outcome.status;
     } else if (local.ok()) {

@@ -125,6 +125,11 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   if (notice.window_bytes > 0) {
     file->window_bytes_ = notice.window_bytes;
     file->aggregators_ = plan::global_aggregators(topology.node_of_rank, notice.aggregators);
+    // Each process has a thread level of its own; what one cannot do in the background, none may begin.
+    comm::Verdict mine;
+    if (!group.may_exchange_in_background()) mine = {static_cast<std::int32_t>(Code::kUnsupported), 0, rank};
+    PhaseScope waiting(op, Phase::kWait);
+    file->aggregates_in_background_ = group.agree(mine).ok();
   }
 
   if (mode.append) {

@@ -217,6 +217,7 @@ class File {
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
   std::vector<int> aggregators_;  ///< ascending ranks; none: every rank moves its own data
   Offset window_bytes_ = 0;       ///< of an aggregator
+  bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   std::shared_ptr<const View> view_;

@@ -243,6 +243,57 @@ TEST(TwoPhase, AFailureOfTheStoreIsEverybodys) {
   }
 }
 
+/// A rank whose process got less than MPI_THREAD_MULTIPLE; passes everything on but that.
+class MainThreadOnly final : public comm::Comm {
+ public:
+  explicit MainThreadOnly(std::unique_ptr<comm::Comm> inner) : inner_(std::move(inner)) {}
+  [[nodiscard]] const comm::Topology& topology() const override { return inner_->topology(); }
+  Status barrier() override { return inner_->barrier(); }
+  Status broadcast(void* bytes, std::size_t size_bytes, int root) override { return inner_->broadcast(bytes, size_bytes, root); }
+  Status all_gather(const void* mine, std::size_t size_bytes, void* all) override { return inner_->all_gather(mine, size_bytes, all); }
+  Status gather(const void* mine, std::size_t size_bytes, void* all, int root) override { return inner_->gather(mine, size_bytes, all, root); }
+  std::unique_ptr<comm::Exchange> exchange() override { return inner_->exchange(); }
+  Status exclusive_sum(Offset mine, Offset& before, Offset& total) override { return inner_->exclusive_sum(mine, before, total); }
+  comm::Verdict agree(const comm::Verdict& mine) override { return inner_->agree(mine); }
+  [[nodiscard]] bool may_agree_in_background() const override { return true; }
+  [[nodiscard]] bool may_exchange_in_background() const override { return false; }
+  Offset fetch_add(int word, Offset delta) override { return inner_->fetch_add(word, delta); }
+  Offset load(int word) override { return inner_->load(word); }
+  void store(int word, Offset value) override { inner_->store(word, value); }
+  void lock(bool exclusive) override { inner_->lock(exclusive); }
+  void unlock(bool exclusive) override { inner_->unlock(exclusive); }
+  penstock::Result<std::unique_ptr<comm::Comm>> duplicate() override { return inner_->duplicate(); }
+
+ private:
+  std::unique_ptr<comm::Comm> inner_;
+};
+
+TEST(TwoPhase, ThreadLevelsMayDiffer) {
+  store::MemoryStore store;
+  hints::Hints hints = hints::defaults();
+  hints.strategy = hints::Strategy::kTwoPhase;
+  comm::run_ranks(3, [&](comm::Comm& group) {
+    const int rank = group.topology().rank;
+    std::unique_ptr<comm::Comm> own = std::move(*group.duplicate());
+    if (rank == 1) own = std::make_unique<MainThreadOnly>(std::move(own));
+    trace::OpTrace trace(nullptr);
+    auto opened = file::File::open(std::move(own), store, "file", read_write(), hints, nullptr, {});
+    ASSERT_TRUE(opened.ok()) << opened.status().text();
+    auto byte = static_cast<std::byte>(rank + 1);
+    file::Request request;
+    request.write = request.collective = true;
+    request.offset_etypes = rank;
+    request.buffer = &byte;
+    request.bytes = 1;
+    const auto pending = (*opened)->start(request, {}, {}, {});
+    pending->wait();
+    EXPECT_TRUE(pending->outcome().status.ok()) << pending->outcome().status.text();
+    EXPECT_EQ(pending->outcome().bytes, 1);
+    EXPECT_TRUE((*opened)->close(trace).ok());
+  });
+  EXPECT_EQ(contents(store), (Bytes{std::byte{1}, std::byte{2}, std::byte{3}}));
+}
+
 TEST(Wire, ComesBackAsItWas) {
   for (std::uint64_t seed = 1; seed <= cases(400); ++seed) {
     const Case which = make_case(seed);

@@ -103,6 +103,10 @@ Tiling bytes_at(Offset displacement);
 /// byte at the same place are not monotone.  Never true of an extent of 0 or less, always true without data.
 [[nodiscard]] bool is_monotone(const Tiling& tiling);
 
+/// True when the pieces of one copy begin at offsets that never decrease: what is_monotone() says of a copy, but elements may share bytes.
+/// O(entries).
+[[nodiscard]] bool pieces_begin_in_order(const Tiling& tiling);
+
 /// True when some byte is reached twice (not allowed in a view that is written through).  Exact for monotone tilings.
 /// For others it may be true although no byte is reached twice: it is false only where nesting and order of the
 /// entries prove it, in O(entries * log entries).

@@ -207,6 +207,32 @@ bool reaches_bytes_once(const Node& node) {
   return false;
 }
 
+/// Whether the pieces of `node` begin in order; then `last` is where the last one begins, from the node's base.
+bool begins_in_order(const Node& node, Wide& last) {
+  Wide last_of_part = 0;
+  last = 0;
+  switch (node.kind) {
+    case Kind::kEmpty:
+    case Kind::kBlock:
+      return true;
+    case Kind::kLoop:
+      if (!begins_in_order(*node.child, last_of_part) || node.stride < last_of_part) return false;
+      last = static_cast<Wide>(node.stride) * (node.count - 1) + last_of_part;
+      return true;
+    case Kind::kBlocks:
+      last = node.blocks->offsets.back();
+      return std::is_sorted(node.blocks->offsets.begin(), node.blocks->offsets.end());
+    case Kind::kList:
+      for (Offset i = 0; i < node.list->count(); ++i) {
+        const Wide at = node.list->offsets[i];
+        if (at < last || !begins_in_order(*node.list->children[i], last_of_part)) return false;
+        last = at + last_of_part;
+      }
+      return true;
+  }
+  return false;
+}
+
 std::size_t count_parts(const Node& node, std::unordered_set<const Node*>& seen) {
   if (!seen.insert(&node).second) return 0;
   std::size_t parts = 1;
@@ -241,6 +267,11 @@ bool is_contiguous(const Tiling& tiling) { return tiling.node->dense() && tiling
 bool is_monotone(const Tiling& tiling) {
   const Node& node = *tiling.node;
   return node.size == 0 || (node.monotone && tiling.extent > 0 && tiling.extent >= node.span() - 1);
+}
+
+bool pieces_begin_in_order(const Tiling& tiling) {
+  Wide last = 0;
+  return begins_in_order(*tiling.node, last);
 }
 
 bool overlaps_itself(const Tiling& tiling) {

@@ -85,6 +85,9 @@ class Comm {
   /// True when exchange(), all_gather() and the like may be called from a thread of ours as well.
   [[nodiscard]] virtual bool may_exchange_in_background() const = 0;
 
+  /// True when the program may make calls from several threads at the same time.
+  [[nodiscard]] virtual bool calls_may_overlap() const = 0;
+
   // --- Shared words and a lock, for shared file pointers and atomic mode.  Local calls, from any thread. ------------
   static constexpr int kSharedWords = 8;
   /// Success, or why the words and the lock do not work; does not get better later.  They always work within one node.  Across nodes they need

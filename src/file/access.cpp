@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "access/cursor.h"
 #include "file/file.h"
 #include "strategy/strategy.h"
 #include "strategy/two_phase.h"
@@ -41,14 +42,15 @@ void Pending::finish(Outcome outcome) {
   notify_ = nullptr;
 }
 
-Status File::check_request(const Request& request) const {
+Status File::check_request(const Request& request) const { return check_request(*HeldView(*this), request); }
+
+Status File::check_request(const View& view, const Request& request) const {
   if (request.write && !mode_.write)
     return Status::failure(Code::kReadOnly, path_ + ": write: the file was opened with RDONLY; open it with RDWR or WRONLY to write");
   if (!request.write && !mode_.read)
     return Status::failure(Code::kAccess, path_ + ": read: the file was opened with WRONLY; open it with RDWR or RDONLY to read");
   if (mode_.sequential && (request.pointer == Pointer::kExplicit || request.pointer == Pointer::kIndividual))
     return Status::failure(Code::kUnsupported, path_ + ": the file was opened with SEQUENTIAL; only shared-pointer access is allowed");
-  const View& view = *view_;
   if (request.bytes % view.etype_size != 0)
     return Status::failure(Code::kIo, path_ + ": " + std::to_string(request.bytes) + " bytes are not a whole number of etypes of " +
                                           std::to_string(view.etype_size) + " bytes; access whole etypes of the view");
@@ -61,14 +63,13 @@ Status File::check_request(const Request& request) const {
   return {};
 }
 
-Result<Offset> File::claim_position(const Request& request) {
-  const View& view = *view_;
+Result<Offset> File::claim_position(const View& view, const Request& request) {
   const Offset etypes = request.bytes / view.etype_size;
   Offset start = request.offset_etypes;
   if (request.pointer == Pointer::kIndividual) start = individual_.fetch_add(etypes, std::memory_order_relaxed);
   if (request.pointer == Pointer::kShared) {
     PENSTOCK_TRY(shared_pointer_works());
-    start = comm_->fetch_add(shared_word(), etypes);
+    start = comm_->fetch_add(view.shared_word, etypes);
     PENSTOCK_TRY(shared_pointer_works());  // the access itself may have been what failed
   }
   const Result<Offset> position = position_of_etype(view, start, request.bytes);
@@ -86,9 +87,8 @@ Result<Offset> File::position_of_etype(const View& view, Offset etype, Offset by
   return position;
 }
 
-Result<Offset> File::claim_ordered(const Request& request, Status& local) {
+Result<Offset> File::claim_ordered(const View& view, const Request& request, Status& local) {
   // A rank that failed already takes part with nothing, so that the others' positions are what they would be without it.
-  const View& view = *view_;
   const Offset mine = local.ok() ? request.bytes / view.etype_size : 0;
   Offset before = 0;
   Offset total = 0;
@@ -98,7 +98,7 @@ Result<Offset> File::claim_ordered(const Request& request, Status& local) {
   Status works;
   if (comm_->topology().rank == 0) {
     works = shared_pointer_works();
-    if (works.ok()) base = comm_->fetch_add(shared_word(), total);
+    if (works.ok()) base = comm_->fetch_add(view.shared_word, total);
     if (works.ok()) works = shared_pointer_works();
     if (!works.ok()) base = kNowhere;
   }
@@ -122,13 +122,14 @@ void File::give_back(const View& view, const Request& request, Offset bytes_move
 
 Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   trace.count(request.write ? Counter::kCallsWrite : Counter::kCallsRead);
-  if (local.ok()) local = check_request(request);
+  const HeldView view(*this);
+  if (local.ok()) local = check_request(*view, request);
   if (!request.collective) {
     if (!local.ok()) return {local, 0};
-    const Result<Offset> position = claim_position(request);
+    const Result<Offset> position = claim_position(*view, request);
     if (!position.ok()) return {position.status(), 0};
-    Outcome outcome = carry_out(*view_, request, *position, trace);
-    give_back(*view_, request, outcome.bytes);
+    Outcome outcome = carry_out(*view, request, *position, trace);
+    give_back(*view, request, outcome.bytes);
     return outcome;
   }
 
@@ -138,9 +139,9 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   if (request.pointer == Pointer::kOrdered) {
     PhaseScope waiting(trace, Phase::kWait);
     drain_collectives();
-    position = claim_ordered(request, local);
+    position = claim_ordered(*view, request, local);
   } else if (local.ok()) {
-    position = claim_position(request);
+    position = claim_position(*view, request);
   }
   Outcome outcome;
   if (local.ok()) local = position.status();
@@ -149,13 +150,13 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
       PhaseScope waiting(trace, Phase::kWait);
       drain_collectives();
     }
-    outcome = carry_out_together(*view_, request, local.ok() ? *position : 0, trace, local);
+    outcome = carry_out_together(*view, request, local.ok() ? *position : 0, trace, local);
     local = outcome.status;
   } else if (local.ok()) {
-    outcome = carry_out(*view_, request, *position, trace);
+    outcome = carry_out(*view, request, *position, trace);
     local = outcome.status;
   }
-  give_back(*view_, request, outcome.bytes);
+  give_back(*view, request, outcome.bytes);
   outcome.status = agree(local, trace);
   return outcome;
 }
@@ -276,8 +277,11 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
     right = *held;
   }
 
+  if (view.contiguous && request.memory_contiguous && right == WriteRight::kPlain)
+    return move_piece(store_file, request, view.contiguous_start + position, trace);
   if (view.contiguous)
     return move_stretch(store_file, right, request, {access::bytes_at(view.contiguous_start), position, request.bytes, 0, true}, trace);
+  if (!view.in_order) return move_pieces(store_file, view, request, position, trace);
   if (view.ascending) return move_stretch(store_file, right, request, {view.filetype, position, request.bytes, 0, false}, trace);
   Offset moved = 0;
   while (moved < request.bytes) {
@@ -290,6 +294,38 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
     if (!outcome.status.ok() || outcome.bytes < bytes) return {outcome.status, moved};
   }
   return {{}, moved};
+}
+
+Outcome File::move_piece(store::File& store_file, const Request& request, Offset offset, OpTrace& trace) {
+  trace.count(Counter::kPieces);
+  trace.count(Counter::kIndependent);
+  const strategy::Piece piece{store_file, offset, request.buffer, request.bytes, trace};
+  return finish(request, request.write ? strategy::write_piece(piece) : strategy::read_piece(piece), trace);
+}
+
+Outcome File::move_pieces(store::File& store_file, const View& view, const Request& request, Offset position, OpTrace& trace) {
+  // Strategies move bytes whose offsets ascend.  Of this view only each single piece is sure to be such; there are few such views, all for reading.
+  access::Cursor cursor(view.filetype, position, request.bytes);
+  access::Run run;
+  Offset moved = 0;
+  while (cursor.next(run)) {
+    for (Offset i = 0; i < run.count; ++i) {
+      const Offset offset = run.offset + i * run.stride;
+      if (offset < 0)
+        return {Status::failure(Code::kIo, path_ + ": the view leads to offset " + std::to_string(offset) + ", before the file"), moved};
+      const Outcome outcome =
+          move_stretch(store_file, WriteRight::kPlain, request, {access::bytes_at(offset), 0, run.length, moved, true}, trace);
+      moved += outcome.bytes;
+      if (!outcome.status.ok() || outcome.bytes < run.length) return {outcome.status, moved};
+    }
+  }
+  return {{}, moved};
+}
+
+Outcome File::finish(const Request& request, const Result<Offset>& moved, OpTrace& trace) const {
+  if (!moved.ok()) return {moved.status().with_context(path_ + (request.write ? ": write" : ": read")), 0};
+  trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, *moved);
+  return {{}, *moved};
 }
 
 Outcome File::move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, OpTrace& trace) {
@@ -342,9 +378,7 @@ Outcome File::move_stretch(store::File& store_file, WriteRight right, const Requ
       moved = request.write ? strategy::write_sieved(access) : strategy::read_sieved(access);
       break;
   }
-  if (!moved.ok()) return {moved.status().with_context(path_ + (request.write ? ": write" : ": read")), 0};
-  trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, *moved);
-  return {{}, *moved};
+  return finish(request, moved, trace);
 }
 
 std::shared_ptr<Pending> File::start(const Request& request, Status local, std::function<Outcome(Outcome)> transform,
@@ -352,7 +386,8 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, std::
   auto pending = std::make_shared<Pending>();
   pending->transform_ = std::move(transform);
   pending->notify_ = std::move(notify);
-  if (local.ok()) local = check_request(request);
+  const std::shared_ptr<const View> view = share_view();
+  if (local.ok()) local = check_request(*view, request);
   if (trace_ != nullptr) {
     OpTrace counting(trace_, Phase::kPlan);
     counting.count(request.write ? Counter::kCallsWrite : Counter::kCallsRead);
@@ -364,15 +399,14 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, std::
   Result<Offset> position = Offset{0};
   if (request.pointer == Pointer::kOrdered) {
     drain_collectives();
-    position = claim_ordered(request, local);
+    position = claim_ordered(*view, request, local);
   } else if (local.ok()) {
-    position = claim_position(request);
+    position = claim_position(*view, request);
   }
   if (!request.collective && (!local.ok() || !position.ok())) {
     pending->finish({local.ok() ? position.status() : local, 0});
     return pending;
   }
-  std::shared_ptr<const View> view = view_;
   const bool in_order = request.collective && comm_->may_agree_in_background();
   Worker* worker = &Worker::independent();
   {

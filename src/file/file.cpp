@@ -74,6 +74,7 @@ File::File(std::unique_ptr<comm::Comm> comm, store::Store& store, std::string pa
       path_(std::move(path)),
       mode_(mode),
       trace_(trace),
+      calls_may_overlap_(comm_->calls_may_overlap()),
       view_(std::make_shared<const View>()) {
   hints_kept_.push_back(std::make_unique<const hints::Hints>(hints));
   hints_ = hints_kept_.back().get();
@@ -135,7 +136,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   if (mode.append) {
     // The initial view is of bytes, so the end of the file in etypes is its size.
     file->individual_ = file->facts_.size_bytes;
-    if (rank == 0 && group.words_and_lock().ok()) group.store(file->shared_word(), file->facts_.size_bytes);
+    if (rank == 0 && group.words_and_lock().ok()) group.store(file->view_->shared_word, file->facts_.size_bytes);
     PhaseScope waiting(op, Phase::kWait);
     const comm::Verdict verdict = group.agree({});
     PENSTOCK_TRY(status_of(verdict, {}, rank, path));
@@ -231,16 +232,24 @@ Status File::set_view(const View& view, std::uint64_t fingerprint, trace::OpTrac
   const int rank = comm_->topology().rank;
   // The two words take turns: the one that the new view will use was last touched two views ago, and every rank has agreed on a view
   // since.  So rank 0 may clear it before the agreement, and nobody can use it until the agreement is over.
-  if (rank == 0 && comm_->words_and_lock().ok()) comm_->store(static_cast<int>((view_number_ + 1) & 1), 0);
+  auto next = std::make_shared<View>(view);
+  next->shared_word = 1 - HeldView(*this)->shared_word;
+  if (rank == 0 && comm_->words_and_lock().ok()) comm_->store(next->shared_word, 0);
   PENSTOCK_TRY(agree_same(local, fingerprint, trace));
-  view_ = std::make_shared<const View>(view);
-  ++view_number_;
+  std::lock_guard lock(view_mutex_);
+  view_ = std::move(next);
   individual_.store(0, std::memory_order_relaxed);
   return {};
 }
 
-Result<Offset> File::byte_offset(Offset offset_etypes) const {
-  const View& view = *view_;
+std::shared_ptr<const View> File::share_view() const {
+  std::lock_guard lock(view_mutex_);
+  return view_;
+}
+
+Result<Offset> File::byte_offset(Offset offset_etypes) const { return place_of(*HeldView(*this), offset_etypes); }
+
+Result<Offset> File::place_of(const View& view, Offset offset_etypes) const {
   Offset position = 0;
   if (offset_etypes < 0 || !checked_multiply(offset_etypes, view.etype_size, position))
     return Status::failure(Code::kArgument, path_ + ": offset " + std::to_string(offset_etypes) + " etypes is not a place in the view");
@@ -248,14 +257,13 @@ Result<Offset> File::byte_offset(Offset offset_etypes) const {
   return access::offset_of(view.filetype, position);
 }
 
-Result<Offset> File::end_in_etypes() {
+Result<Offset> File::end_in_etypes(const View& view) {
   const Result<Offset> bytes = size();
   if (!bytes.ok()) return bytes.status();
-  const View& view = *view_;
   if (view.filetype_size == 0) return Offset{0};
   if (!view.ascending)
-    return Status::failure(Code::kUnsupported, path_ + ": seek: the end is at no one position of the view, since copies of its filetype overlap; "
-                                                       "give the filetype an extent that covers its data");
+    return Status::failure(Code::kUnsupported, path_ + ": seek: the end is at no one position of the view, since parts of its filetype or copies "
+                                                       "of it overlap; seek from the start");
   const Offset data = view.contiguous ? *bytes - view.contiguous_start : access::position_of(view.filetype, *bytes);
   if (data <= 0) return Offset{0};
   return (data + view.etype_size - 1) / view.etype_size;
@@ -267,7 +275,7 @@ Status File::seek(Offset offset_etypes, Whence whence) {
   Offset base = 0;
   if (whence == Whence::kCurrent) base = individual_.load(std::memory_order_relaxed);
   if (whence == Whence::kEnd) {
-    const Result<Offset> end = end_in_etypes();
+    const Result<Offset> end = end_in_etypes(*HeldView(*this));
     if (!end.ok()) return end.status();
     base = *end;
   }
@@ -288,10 +296,11 @@ Status File::seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& tr
   const std::uint64_t fingerprint = static_cast<std::uint64_t>(offset_etypes) * 4 + static_cast<std::uint64_t>(whence);
   PENSTOCK_TRY(agree_same(local, fingerprint, trace));
   if (rank == 0) {
+    const HeldView view(*this);
     Offset base = 0;
-    if (whence == Whence::kCurrent) base = comm_->load(shared_word());
+    if (whence == Whence::kCurrent) base = comm_->load(view->shared_word);
     if (whence == Whence::kEnd) {
-      const Result<Offset> end = end_in_etypes();
+      const Result<Offset> end = end_in_etypes(*view);
       if (end.ok()) base = *end;
       if (!end.ok()) local = end.status();
     }
@@ -299,7 +308,7 @@ Status File::seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& tr
     if (local.ok() && (!checked_add(base, offset_etypes, target) || target < 0))
       local = Status::failure(Code::kArgument, path_ + ": seek_shared to etype " + std::to_string(base) + " + " +
                                                    std::to_string(offset_etypes) + ": a position before the start of the view");
-    if (local.ok()) comm_->store(shared_word(), target);
+    if (local.ok()) comm_->store(view->shared_word, target);
   }
   return agree(local, trace);
 }
@@ -307,21 +316,22 @@ Status File::seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& tr
 Result<Offset> File::shared_position_etypes() {
   if (mode_.sequential)
     return Status::failure(Code::kUnsupported, path_ + ": get_position_shared: the file was opened with SEQUENTIAL");
-  return shared_position();
+  return shared_position(*HeldView(*this));
 }
 
 Status File::shared_pointer_works() const { return comm_->words_and_lock().with_context(path_); }
 
-Result<Offset> File::shared_position() {
+Result<Offset> File::shared_position(const View& view) {
   PENSTOCK_TRY(shared_pointer_works());
-  const Offset position = comm_->load(shared_word());
+  const Offset position = comm_->load(view.shared_word);
   PENSTOCK_TRY(shared_pointer_works());  // the access itself may have been what failed
   return position;
 }
 
 Result<Offset> File::shared_byte_offset() {
-  const Result<Offset> position = shared_position();
-  return position.ok() ? byte_offset(*position) : position;
+  const HeldView view(*this);
+  const Result<Offset> position = shared_position(*view);
+  return position.ok() ? place_of(*view, *position) : position;
 }
 
 Result<Offset> File::size() {

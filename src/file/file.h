@@ -51,6 +51,10 @@ struct View {
   bool ascending = true;
   Offset contiguous_start = 0;  ///< offset of data position 0 when contiguous
   bool writable = true;         ///< one copy of the filetype does not overlap itself
+  /// In one copy, offsets of bytes never decrease.  Else only those at which its pieces begin do not: elements at one place, or that begin
+  /// inside of others, which MPI lets be read.
+  bool in_order = true;
+  int shared_word = 0;          ///< which of the group's words is its shared pointer; set when it comes into force
 };
 
 enum class Pointer : std::uint8_t { kExplicit, kIndividual, kShared, kOrdered };
@@ -139,7 +143,6 @@ class File {
   // --- Views and pointers. ---------------------------------------------------------------------------------------
   /// Collective.  `fingerprint` must be equal on all ranks (etype extent and data representation).  Both pointers return to 0.
   Status set_view(const View& view, std::uint64_t fingerprint, trace::OpTrace& trace, Status local);
-  [[nodiscard]] const View& view() const { return *view_; }
 
   Status seek(Offset offset_etypes, Whence whence);
   [[nodiscard]] Offset position_etypes() const { return individual_.load(std::memory_order_relaxed); }
@@ -177,16 +180,34 @@ class File {
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(store::OpenOptions options);
   [[nodiscard]] store::OpenOptions open_options() const;
-  Result<Offset> claim_position(const Request& request);         ///< in bytes of data; advances the pointer it used
+  /// The view in force, for the length of one call: another thread may set another meanwhile.
+  class HeldView {
+   public:
+    explicit HeldView(const File& file)
+        : kept_(file.calls_may_overlap_ ? file.share_view() : nullptr), view_(kept_ != nullptr ? kept_.get() : file.view_.get()) {}
+    [[nodiscard]] const View& operator*() const { return *view_; }
+    [[nodiscard]] const View* operator->() const { return view_; }
+
+   private:
+    std::shared_ptr<const View> kept_;  ///< none where calls do not overlap: counting references is dear beside a small access
+    const View* view_;
+  };
+  [[nodiscard]] std::shared_ptr<const View> share_view() const;
+  [[nodiscard]] Status check_request(const View& view, const Request& request) const;
+  Result<Offset> claim_position(const View& view, const Request& request);  ///< in bytes of data; advances the pointer it used
   /// In bytes of data; fails when an access of `bytes` from there ends beyond what an offset can say.
   Result<Offset> position_of_etype(const View& view, Offset etype, Offset bytes) const;
-  Result<Offset> claim_ordered(const Request& request, Status& local);  ///< collective
+  Result<Offset> claim_ordered(const View& view, const Request& request, Status& local);  ///< collective
   void give_back(const View& view, const Request& request, Offset bytes_moved);  ///< individual pointer, after a short read
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   /// The same for a collective access by way of aggregators.  Collective.
   Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
   [[nodiscard]] bool aggregates() const { return !aggregators_.empty() && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
+  Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
+  /// What a strategy moved, counted, or its failure with the file's name.
+  Outcome finish(const Request& request, const Result<Offset>& moved, trace::OpTrace& trace) const;
+  Outcome move_pieces(store::File& store_file, const View& view, const Request& request, Offset position, trace::OpTrace& trace);
   struct Stretch;
   Outcome move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, trace::OpTrace& trace);
   /// The three ways to agree, all collective.  Collective calls of one file agree in the order in which the program made them: the first two wait
@@ -195,11 +216,11 @@ class File {
   Status agree_same(const Status& mine, std::uint64_t fingerprint, trace::OpTrace& trace);
   Status agree_in_order(const Status& mine);
   void drain_collectives();
-  Result<Offset> end_in_etypes();
+  Result<Offset> end_in_etypes(const View& view);
   /// Where MPI gives no words between nodes: the failure of everything that needs the shared pointer.
   [[nodiscard]] Status shared_pointer_works() const;
-  Result<Offset> shared_position();
-  int shared_word() const { return static_cast<int>(view_number_ & 1); }
+  Result<Offset> shared_position(const View& view);
+  [[nodiscard]] Result<Offset> place_of(const View& view, Offset offset_etypes) const;  ///< absolute, in bytes
   Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
                    const std::shared_ptr<Pending>& pending);
@@ -220,8 +241,9 @@ class File {
   bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
+  const bool calls_may_overlap_;
+  mutable std::mutex view_mutex_;  ///< guards view_ where calls may overlap
   std::shared_ptr<const View> view_;
-  std::uint64_t view_number_ = 0;
   std::atomic<Offset> individual_{0};
   std::atomic<bool> atomic_{false};
 

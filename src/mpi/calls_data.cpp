@@ -35,6 +35,7 @@ struct Call {
 struct Converted {
   std::unique_ptr<std::byte[]> bytes;
   const DataRepresentation* representation = nullptr;
+  bool resized = false;  ///< a count of the file's bytes is not one of the program's
 };
 
 Status check_arguments(const Call& call) {
@@ -68,21 +69,23 @@ Status make_request(const OpenFile& open, const Call& call, file::Request& reque
   if (no_buffer(call.buffer, decoded))
     return Status::failure(Code::kBuffer, "the buffer is null, but the count is " + std::to_string(call.count) + "; pass a buffer or count 0");
 
-  if (open.representation->resizes()) {
+  const DataRepresentation& representation = *open.representation.load(std::memory_order_acquire);
+  if (representation.resizes()) {
     PhaseScope converting(trace, Phase::kConvert);
-    const Result<access::Type> in_file = decode_in(call.datatype, *open.representation);
+    converted.resized = true;
+    const Result<access::Type> in_file = decode_in(call.datatype, representation);
     if (!in_file.ok()) return in_file.status();
     if (!checked_multiply(call.count, in_file->size(), bytes))
       return Status::failure(Code::kCount, std::to_string(call.count) + " items are more than a file can hold");
     request.bytes = bytes;
-    if (open.representation->converts(call.write) || open.representation->kind == DataRepresentation::Kind::kExternal32) {
+    if (representation.converts(call.write) || representation.kind == DataRepresentation::Kind::kExternal32) {
       converted.bytes.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
       if (converted.bytes == nullptr)
         return Status::failure(Code::kNoMemory, std::to_string(bytes) + " bytes to convert the data in: " +
                                                     "access less at once, or use the data representation native");
-      converted.representation = open.representation;
+      converted.representation = &representation;
       if (call.write)
-        PENSTOCK_TRY(convert_to_file(*open.representation, call.buffer, call.datatype, call.count, converted.bytes.get(), bytes));
+        PENSTOCK_TRY(convert_to_file(representation, call.buffer, call.datatype, call.count, converted.bytes.get(), bytes));
       request.buffer = converted.bytes.get();
       return {};
     }
@@ -138,7 +141,7 @@ int blocking(const Call& call, MPI_Status* status) {
   const Status local = prepare(*open, call, request, converted, trace);
   if (!local.ok() && !call.collective) return report_failure(call.fh, local, trace);
   Outcome outcome = open->file->access(request, trace, local);
-  if (open->representation->resizes()) {
+  if (converted.resized) {
     PhaseScope converting(trace, Phase::kConvert);
     outcome = finish_access(std::move(outcome), converted, call.write, call.buffer, call.datatype, call.count, request.bytes,
                             memory_bytes_of(call));
@@ -153,7 +156,7 @@ int blocking(const Call& call, MPI_Status* status) {
 
 /// The part that non-blocking and split calls share: a request and what to do when it is over.
 std::function<Outcome(Outcome)> finisher(const Call& call, const file::Request& request, std::shared_ptr<Converted> converted) {
-  if (converted->representation == nullptr) return {};
+  if (!converted->resized) return {};
   return [=](Outcome outcome) {
     return finish_access(std::move(outcome), *converted, call.write, call.buffer, call.datatype, call.count, request.bytes,
                          memory_bytes_of(call));

@@ -242,13 +242,17 @@ Status make_view(const OpenFile& open, MPI_Offset displacement, MPI_Datatype ety
     // The standard asks it of the filetype, and nothing of how its copies lie (MPI 4.1 section 14.1.1).
     const Result<access::Tiling> first_copy = access::copy_alone(view.filetype, 0);
     if (!first_copy.ok()) return first_copy.status().with_context("set_view");
-    if (!access::is_monotone(*first_copy))
+    if (!access::pieces_begin_in_order(*first_copy))
       return Status::failure(Code::kType, "set_view: the filetype's displacements go backwards; they must not decrease (MPI 4.1 section 14.1.1)");
     const Offset first = access::offset_of(view.filetype, 0);
     if (first < 0) return Status::failure(Code::kType, "set_view: the view begins at offset " + std::to_string(first) + ", before the file");
     view.contiguous_start = first;
+    view.in_order = access::is_monotone(*first_copy);
+    if (!view.in_order && open.file->mode().write)
+      return Status::failure(Code::kType, "set_view: elements of the filetype overlap, which is allowed only in a file opened with RDONLY "
+                                          "(MPI 4.1 section 14.1.1)");
     view.ascending = access::is_monotone(view.filetype);
-    view.writable = view.contiguous || !access::overlaps_itself(*first_copy);
+    view.writable = view.contiguous || (view.in_order && !access::overlaps_itself(*first_copy));
   }
   // All ranks must pass the same etype extent and data representation (MPI 4.1 section 14.3).
   made.fingerprint = hash(hash(std::hash<std::string_view>{}(datarep), static_cast<std::uint64_t>(unit->extent)),
@@ -259,7 +263,7 @@ Status make_view(const OpenFile& open, MPI_Offset displacement, MPI_Datatype ety
 /// MPI 4.1 section 14.5.3, the extent of a datatype in the file.
 Result<Offset> extent_in_file(const OpenFile& open, MPI_Datatype datatype) {
   if (datatype == MPI_DATATYPE_NULL) return Status::failure(Code::kType, "get_type_extent: the datatype is MPI_DATATYPE_NULL");
-  const Result<access::Type> type = decode_in(datatype, *open.representation);
+  const Result<access::Type> type = decode_in(datatype, *open.representation.load(std::memory_order_acquire));
   if (!type.ok()) return type.status();
   return type->extent;
 }
@@ -419,29 +423,30 @@ int set_view(MPI_File fh, MPI_Offset displacement, MPI_Datatype etype, MPI_Datat
       free_datatype(kept_filetype);
       return status;
     }
-    if (info != MPI_INFO_NULL) {
-      Status given;
-      const hints::Hints merged = merged_hints(open, info, given);
-      if (given.ok()) given = open.file->set_hints(merged, trace, {});
-      if (!given.ok()) return given;
+    {
+      std::lock_guard lock(open.view_mutex);
+      std::swap(open.etype, kept_etype);
+      std::swap(open.filetype, kept_filetype);
+      open.displacement = made.displacement;
+      open.representation.store(made.representation, std::memory_order_release);
     }
-    std::swap(open.etype, kept_etype);
-    std::swap(open.filetype, kept_filetype);
     free_datatype(kept_etype);
     free_datatype(kept_filetype);
-    open.displacement = made.displacement;
-    open.representation = made.representation;
-    return {};
+    if (info == MPI_INFO_NULL) return {};
+    Status given;
+    const hints::Hints merged = merged_hints(open, info, given);
+    return given.ok() ? open.file->set_hints(merged, trace, {}) : given;
   });
 }
 
 int get_view(MPI_File fh, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep) {
   return with_file(fh, "get_view", Phase::kOther, [&](OpenFile& open, OpTrace&) -> Status {
     if (displacement == nullptr || etype == nullptr || filetype == nullptr || datarep == nullptr) return null_argument("get_view: a place for a result");
+    std::lock_guard lock(open.view_mutex);
     *displacement = open.displacement;
     PENSTOCK_TRY(keep_datatype(open.etype, *etype));
     PENSTOCK_TRY(keep_datatype(open.filetype, *filetype));
-    std::strcpy(datarep, open.representation->name.c_str());  // shorter than MPI_MAX_DATAREP_STRING, which the place must have
+    std::strcpy(datarep, open.representation.load(std::memory_order_acquire)->name.c_str());  // shorter than MPI_MAX_DATAREP_STRING, which the place must have
     return {};
   });
 }

@@ -6,6 +6,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,10 +36,11 @@ struct OpenFile {
   ErrorHandler error_handler = default_error_handler();
   MPI_Group group = MPI_GROUP_NULL;
   int access_mode = 0;
-  MPI_Datatype etype = MPI_BYTE;        ///< duplicates of what set_view got, for get_view
+  std::mutex view_mutex;                ///< guards what set_view got and get_view gives
+  MPI_Datatype etype = MPI_BYTE;        ///< duplicates
   MPI_Datatype filetype = MPI_BYTE;
   Offset displacement = 0;
-  const DataRepresentation* representation = nullptr;
+  std::atomic<const DataRepresentation*> representation = nullptr;
   Split split;
   std::mutex mutex;                     ///< guards split, deferred, complaints and errors
   Status deferred;                      ///< a non-blocking write that failed and could not be reported; told by the next sync or close

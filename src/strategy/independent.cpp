@@ -36,10 +36,10 @@ struct Writing {
 
 /// Moves a batch; `complete` turns false when the file ended in it.  Returns the bytes up to there.
 template <typename Direction>
-Result<Offset> move_batch(const Access& access, std::span<store::Transfer> batch, bool& complete) {
+Result<Offset> move_batch(store::File& file, std::span<store::Transfer> batch, trace::OpTrace& trace, bool& complete) {
   {
-    const PhaseScope phase(access.trace, Direction::kPhase);
-    PENSTOCK_TRY(Direction::move(access.store, batch));
+    const PhaseScope phase(trace, Direction::kPhase);
+    PENSTOCK_TRY(Direction::move(file, batch));
   }
   Offset moved = 0;
   for (const store::Transfer& transfer : batch) {
@@ -49,16 +49,16 @@ Result<Offset> move_batch(const Access& access, std::span<store::Transfer> batch
       break;
     }
   }
-  access.trace.count(Direction::kTransfers, static_cast<std::int64_t>(batch.size()));
-  access.trace.count(Direction::kBytes, moved);
+  trace.count(Direction::kTransfers, static_cast<std::int64_t>(batch.size()));
+  trace.count(Direction::kBytes, moved);
   return moved;
 }
 
 template <typename Direction>
-Result<Offset> move_piece(const Access& access, Offset file_offset, Offset memory_offset) {
-  store::Transfer transfer{file_offset, access.buffer + memory_offset, static_cast<std::size_t>(access.bytes)};
+Result<Offset> move_piece(const Piece& piece) {
+  store::Transfer transfer{piece.offset, piece.memory, static_cast<std::size_t>(piece.bytes)};
   bool complete = true;
-  return move_batch<Direction>(access, std::span(&transfer, 1), complete);
+  return move_batch<Direction>(piece.store, std::span(&transfer, 1), piece.trace, complete);
 }
 
 template <typename Direction>
@@ -80,7 +80,7 @@ Result<Offset> move_pieces(const Access& access, access::Zip& zip, access::Step 
         }
       }
       if (size == kBatchSize) {
-        const Result<Offset> done = move_batch<Direction>(access, std::span(batch.data(), size), complete);
+        const Result<Offset> done = move_batch<Direction>(access.store, std::span(batch.data(), size), access.trace, complete);
         if (!done) return done;
         moved += *done;
         if (!complete) return moved;
@@ -89,7 +89,7 @@ Result<Offset> move_pieces(const Access& access, access::Zip& zip, access::Step 
       batch[size++] = {offset, memory, length, 0};
     }
   } while (zip.next(step));
-  const Result<Offset> done = move_batch<Direction>(access, std::span(batch.data(), size), complete);
+  const Result<Offset> done = move_batch<Direction>(access.store, std::span(batch.data(), size), access.trace, complete);
   if (!done) return done;
   return moved + *done;
 }
@@ -105,19 +105,19 @@ bool worth_gathering(const Access& access) {
 template <typename Direction>
 Result<Offset> move(const Access& access) {
   if (access.bytes <= 0) return Offset{0};
-  if (access::is_contiguous(access.file) && access::is_contiguous(access.memory))
-    return move_piece<Direction>(access, access::offset_of(access.file, access.position),
-                                 access::offset_of(access.memory, access.memory_position));
   access::Zip zip(access.file, access.position, access.memory, access.memory_position, access.bytes);
   access::Step step;
   if (!zip.next(step)) return Status::failure(Code::kIntern, "an access of bytes without a piece");
-  if (step.length == access.bytes) return move_piece<Direction>(access, step.file_offset, step.memory_offset);
+  if (step.length == access.bytes)
+    return move_piece<Direction>({access.store, step.file_offset, access.buffer + step.memory_offset, access.bytes, access.trace});
   if (worth_gathering(access)) return Direction::staged(access);
   return move_pieces<Direction>(access, zip, step);
 }
 
 }  // namespace
 
+Result<Offset> read_piece(const Piece& piece) { return move_piece<Reading>(piece); }
+Result<Offset> write_piece(const Piece& piece) { return move_piece<Writing>(piece); }
 Result<Offset> read_independent(const Access& access) { return move<Reading>(access); }
 Result<Offset> write_independent(const Access& access) { return move<Writing>(access); }
 

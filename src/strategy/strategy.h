@@ -32,9 +32,22 @@ struct Access {
   int turns = 1;
 };
 
+/// The whole of an access that is one piece of the file and one piece of memory.
+struct Piece {
+  store::File& store;
+  Offset offset = 0;  ///< in the file
+  std::byte* memory = nullptr;
+  Offset bytes = 0;
+  trace::OpTrace& trace;
+};
+
 /// Each returns the number of bytes moved, counted from the start without a gap: `access.bytes`, or less at the end of
 /// the file (reads). A failure of a write says nothing of which bytes arrived.  Bytes between the pieces are never
 /// changed, in the file or in memory.
+
+/// One store transfer, with nothing to walk or choose: small calls are mostly these, and cost little more than the transfer.
+Result<Offset> read_piece(const Piece& piece);
+Result<Offset> write_piece(const Piece& piece);
 
 /// A store transfer per contiguous piece, batched; adjacent file pieces from scattered memory go in one call.
 Result<Offset> read_independent(const Access& access);

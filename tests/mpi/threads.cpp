@@ -193,6 +193,44 @@ TEST(asking_and_giving_hints_while_others_write) {
   MPI_Type_free(&filetype);
 }
 
+TEST(setting_views_while_others_read) {
+  // Each read sees one view or the other whole.
+  MPI_File file;
+  if (!multiple() || !open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  constexpr int total = 4000;
+  std::vector<int> content(total);
+  for (int i = 0; i < total; ++i) content[static_cast<std::size_t>(i)] = i;
+  CHECK_OK(MPI_File_write_at_all(file, 0, content.data(), total * static_cast<int>(sizeof(int)), MPI_BYTE, MPI_STATUS_IGNORE));
+  MPI_Datatype every_second;
+  MPI_Type_create_resized(MPI_INT, 0, 8, &every_second);
+  MPI_Type_commit(&every_second);
+  CHECK_OK(MPI_File_set_view(file, 0, MPI_INT, every_second, "native", MPI_INFO_NULL));
+  on_threads([&](int t) {
+    for (int i = 0; i < rounds; ++i) {
+      if (t == 0) {
+        if (MPI_File_set_view(file, i % 2 == 0 ? 400 : 0, MPI_INT, i % 2 == 0 ? MPI_INT : every_second, "native", MPI_INFO_NULL) != MPI_SUCCESS) return false;
+        continue;
+      }
+      constexpr int count = 100;
+      int got[count];
+      MPI_Request request;
+      const MPI_Offset place = 10 * (i % 50);
+      if (i % 2 == 0) {
+        if (MPI_File_read_at(file, place, got, count, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      } else {
+        if (MPI_File_iread_at(file, place, got, count, MPI_INT, &request) != MPI_SUCCESS) return false;
+        if (MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      }
+      const bool dense = got[1] == got[0] + 1;
+      for (int k = 0; k < count; ++k)
+        if (got[k] != (dense ? 100 + static_cast<int>(place) + k : 2 * (static_cast<int>(place) + k))) return false;
+    }
+    return true;
+  });
+  CHECK_OK(MPI_File_close(&file));
+  MPI_Type_free(&every_second);
+}
+
 TEST(several_files_collectively) {
   // Every thread has a communicator and a file of its own and makes collective calls on them.
   if (!multiple()) return;

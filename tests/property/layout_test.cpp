@@ -70,6 +70,21 @@ std::string check_positions(const Case& c) {
   return "";
 }
 
+/// Against the pieces as they come: those of one copy begin at offsets that never decrease, or do not.
+std::string check_beginnings(const Case& c, const access::Type& type) {
+  access::Cursor cursor(c.tiling, 0, type.size());
+  access::Run run;
+  bool in_order = true;
+  Number before = std::numeric_limits<Number>::min();
+  while (cursor.next(run))
+    for (Number i = 0; i < run.count; ++i) {
+      in_order = in_order && run.offset + i * run.stride >= before;
+      before = run.offset + i * run.stride;
+    }
+  DEMAND(pieces_begin_in_order(c.tiling) == in_order, std::string("whether the pieces begin in order"));
+  return "";
+}
+
 std::string check_range(const Case& c, Number from, Number to, Number limit) {
   Number lowest = 0, highest = 0, stretches = 0;
   for (Number p = from; p < to; ++p) {
@@ -115,6 +130,7 @@ std::string check_type(const Datatype& description, Number displacement, int ran
   if (std::string wrong = check_facts(c, *type); !wrong.empty()) return wrong;
   if (c.total == 0) return "";
   if (std::string wrong = check_positions(c); !wrong.empty()) return wrong;
+  if (std::string wrong = check_beginnings(c, *type); !wrong.empty()) return wrong;
   if (ranges == 0) {
     for (Number from = 0; from <= c.total; ++from)
       for (Number to = from; to <= c.total; ++to)

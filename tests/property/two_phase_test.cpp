@@ -257,6 +257,7 @@ class MainThreadOnly final : public comm::Comm {
   comm::Verdict agree(const comm::Verdict& mine) override { return inner_->agree(mine); }
   [[nodiscard]] bool may_agree_in_background() const override { return true; }
   [[nodiscard]] bool may_exchange_in_background() const override { return false; }
+  [[nodiscard]] bool calls_may_overlap() const override { return false; }
   Offset fetch_add(int word, Offset delta) override { return inner_->fetch_add(word, delta); }
   Offset load(int word) override { return inner_->load(word); }
   void store(int word, Offset value) override { inner_->store(word, value); }

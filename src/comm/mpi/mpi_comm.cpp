@@ -125,6 +125,7 @@ class MpiComm final : public Comm {
   Verdict agree(const Verdict& mine) override;
   [[nodiscard]] bool may_agree_in_background() const override { return one_domain() || thread_multiple_; }
   [[nodiscard]] bool may_exchange_in_background() const override { return alone() || thread_multiple_; }
+  [[nodiscard]] bool calls_may_overlap() const override { return thread_multiple_; }
   [[nodiscard]] Status words_and_lock() const override { return window_.failure(); }
   Offset fetch_add(int word, Offset delta) override;
   Offset load(int word) override;

@@ -28,10 +28,19 @@ NodePtr at_base_zero(const NodePtr& node) {
 
 bool same_element(const Node& a, const Node& b) { return a.element == b.element && a.element_size == b.element_size; }
 
-/// The same bytes but for the base; may miss equal nodes that were made apart.
-bool same_shape(const Node& a, const Node& b) {
-  return a.kind == b.kind && a.size == b.size && same_element(a, b) && a.count == b.count && a.stride == b.stride &&
-         a.child == b.child && a.blocks == b.blocks && a.list == b.list;
+bool same_blocks(const Blocks& a, const Blocks& b) {
+  return &a == &b || (a.length == b.length && a.offsets == b.offsets && a.positions == b.positions);
+}
+
+bool same_list(const List& a, const List& b) {
+  if (&a == &b) return true;
+  if (a.offsets != b.offsets || a.positions != b.positions) return false;
+  for (std::size_t i = 0; i < a.children.size(); ++i) {
+    // Neighbours are often one node: what has just been compared is not compared again.
+    if (i > 0 && a.children[i] == a.children[i - 1] && b.children[i] == b.children[i - 1]) continue;
+    if (!same_shape(*a.children[i], *b.children[i])) return false;
+  }
+  return true;
 }
 
 /// Keeps monotone, repeats, lower and upper of a list while its parts are put in, in data order.
@@ -105,6 +114,23 @@ bool join_abutting(std::vector<Offset>& offsets, std::vector<Offset>& lengths) {
 
 }  // namespace
 
+bool same_shape(const Node& a, const Node& b) {
+  if (&a == &b) return true;
+  if (a.kind != b.kind || a.size != b.size || a.upper != b.upper || a.width != b.width || !same_element(a, b)) return false;
+  switch (a.kind) {
+    case Kind::kEmpty:
+    case Kind::kBlock:
+      return true;
+    case Kind::kLoop:
+      return a.count == b.count && a.stride == b.stride && same_shape(*a.child, *b.child);
+    case Kind::kBlocks:
+      return same_blocks(*a.blocks, *b.blocks);
+    case Kind::kList:
+      return same_list(*a.list, *b.list);
+  }
+  return false;
+}
+
 Status too_large(const char* operation, const char* what) {
   return Status::failure(Code::kType, std::string(operation) + ": " + what +
                                           " does not fit in a signed 64-bit number; use smaller counts or displacements");
@@ -123,6 +149,7 @@ Result<NodePtr> make_block(Offset offset, Offset length, Element element, Offset
   node.element_size = element_size;
   node.size = length;
   node.pieces = 1;
+  node.width = 1;
   node.upper = length;
   return finish(std::move(node), offset);
 }
@@ -145,6 +172,7 @@ Result<NodePtr> make_loop(Offset offset, Offset count, Offset stride, const Node
   node.kind = Kind::kLoop;
   node.size = static_cast<Offset>(size);
   node.pieces = count * child->pieces;
+  node.width = child->width;
   node.count = count;
   node.stride = stride;
   node.child = at_base_zero(child);
@@ -176,6 +204,7 @@ Result<NodePtr> make_blocks(std::vector<Offset> offsets, std::vector<Offset> len
   node.element = element;
   node.element_size = element_size;
   node.pieces = static_cast<Offset>(offsets.size());
+  node.width = node.pieces;
   const Offset base = offsets[0];
   if (!count_from_first(offsets)) return too_large("datatype", "the span of its data");
   Outline outline;
@@ -254,6 +283,7 @@ Result<NodePtr> make_irregular_list(std::vector<Offset> offsets, const std::vect
     size += parts[i].node->size;
     if (!fits(size)) return too_large("datatype", "its size");
     pieces += parts[i].node->pieces;  // never more than the size
+    node.width += parts[i].node->width;
   }
   if (!outline.give(node)) return too_large("datatype", "the span of its data");
   list->positions.push_back(static_cast<Offset>(size));
@@ -272,18 +302,18 @@ Result<NodePtr> make_list(std::vector<Placed> parts) {
   if (parts.empty()) return empty_node();
   if (parts.size() == 1) return place(parts[0].node, parts[0].offset);
   const Node& first = *parts[0].node;
-  bool same_shapes = true, same_blocks = first.kind == Kind::kBlock;
+  bool same_shapes = true, only_blocks = first.kind == Kind::kBlock;
   std::vector<Offset> offsets;
   offsets.reserve(parts.size());
   for (const Placed& part : parts) {
     offsets.push_back(part.offset);
     same_shapes = same_shapes && same_shape(*part.node, first);
-    same_blocks = same_blocks && part.node->kind == Kind::kBlock && same_element(*part.node, first);
+    only_blocks = only_blocks && part.node->kind == Kind::kBlock && same_element(*part.node, first);
   }
   Wide stride = 0;
   if (same_shapes && equally_spaced(offsets, stride) && fits(stride))
     return make_loop(offsets[0], static_cast<Offset>(parts.size()), static_cast<Offset>(stride), parts[0].node);
-  if (same_blocks) {
+  if (only_blocks) {
     std::vector<Offset> lengths;
     lengths.reserve(parts.size());
     for (const Placed& part : parts) lengths.push_back(part.node->size);

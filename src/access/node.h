@@ -66,6 +66,7 @@ struct Node {
   Offset base = 0;                  ///< offset of the first byte in data order
   Offset size = 0;                  ///< bytes of data
   Offset pieces = 0;                ///< blocks that it stands for
+  Offset width = 0;                 ///< blocks and entries of lists that it is written with: pieces, but a loop counts once
   Offset lower = 0;                 ///< lowest offset, from base (so 0 when monotone)
   Offset upper = 0;                 ///< one past the highest offset, from base
   Offset element_size = 1;          ///< kBlock, kBlocks
@@ -94,6 +95,9 @@ Result<NodePtr> make_loop(Offset offset, Offset count, Offset stride, const Node
 /// Blocks in data order; both vectors are equally long.
 Result<NodePtr> make_blocks(std::vector<Offset> offsets, std::vector<Offset> lengths, Element element, Offset element_size);
 Result<NodePtr> make_list(std::vector<Placed> parts);
+
+/// The same bytes but for the base.  By pointer where that decides, else O(entries).
+bool same_shape(const Node& a, const Node& b);
 
 /// The failure of everything that outgrows 64 bits; `what` names the number.
 Status too_large(const char* operation, const char* what);

@@ -51,6 +51,11 @@ Within::Within(const Claim& whole, const Claim& member, Offset from, Offset to)
 bool Within::search(Search& search) const {
   const Node* node = whole_.tiling.node.get();
   const Wide from_first = static_cast<Wide>(search.offset) - whole_.tiling.displacement - node->base;
+  if (from_first >= 0 && fits(from_first) && is_contiguous(whole_.tiling)) {  // one piece, though it is tiled
+    search.position = static_cast<Offset>(from_first);
+    search.left = std::numeric_limits<Offset>::max() - search.position;
+    return true;
+  }
   const Wide tile = from_first / whole_.tiling.extent;
   const Wide before = tile * node->size;
   if (from_first < 0 || !fits(before + node->size)) return false;

@@ -51,6 +51,22 @@ class Exchange {
   virtual Status wait() = 0;
 };
 
+/// Neighbouring ranks of one node around a local aggregator, the first of them, and memory that all of them see.  Must not outlive its Comm.
+/// Thread rule: one thread of each member at a time; any thread that may agree in the background.
+class Team {
+ public:
+  virtual ~Team() = default;
+  [[nodiscard]] virtual int size() const = 0;
+  [[nodiscard]] virtual int place() const = 0;  ///< of this rank among the members; 0 is the local aggregator
+  /// A barrier that carries the worst verdict.  Collective over the team.
+  virtual Verdict meet(const Verdict& mine) = 0;
+  /// Uninitialized memory of at least `size_bytes`, the same on all members, at an address of its own in each.  There are kMemories of them.
+  /// Collective over the team, with equal arguments; free where there was room before, and then what is in it stays.  Else what was in it is gone.
+  /// Fails on all members alike; then there is none.
+  static constexpr int kMemories = 2;
+  virtual Result<std::byte*> memory(int which, std::size_t size_bytes) = 0;
+};
+
 class Comm {
  public:
   virtual ~Comm() = default;
@@ -66,6 +82,9 @@ class Comm {
   virtual Status gather(const void* mine, std::size_t size_bytes, void* all, int root) = 0;
   /// A new exchange, in which nothing has been posted.  Local; every message in it needs its counterpart in an exchange of the other rank.
   virtual std::unique_ptr<Exchange> exchange() = 0;
+  /// The team of the ranks of this node whose places in it are [first, first + count), this rank among them.  Local; every member calls it with the
+  /// same numbers, and teams of a group do not overlap.  Fails with kUnsupported where ranks of this node share no memory; a team of one never does.
+  virtual Result<std::unique_ptr<Team>> team(int first, int count) = 0;
   /// before = sum of `mine` over lower ranks, total = over all ranks.  Requires: mine >= 0.
   /// Fails with kArgument, on all ranks, when the total does not fit in 64 bits.
   virtual Status exclusive_sum(Offset mine, Offset& before, Offset& total) = 0;

@@ -88,6 +88,12 @@ class TicketLock {
   alignas(64) FutexWord writers_turn_;  ///< tickets that are gone
 };
 
+/// What the members of a team have in common before they have memory.
+struct TeamState {
+  Agreement agreement;
+  alignas(64) char announced[64] = {};  ///< where the memory is, told by the first member between two agreements
+};
+
 struct NodeState {
   Agreement agreement;
   TicketLock lock;

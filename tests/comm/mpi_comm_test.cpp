@@ -231,8 +231,44 @@ void check_progress(Comm& comm) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/// The whole node as one team: memory that grows, and a member that cannot have it.
+void check_team(Comm& comm) {
+  at = "team";
+  const auto& topology = comm.topology();
+  auto made = comm.team(0, topology.ranks_in_node);
+  CHECK(made.ok());
+  comm::Team& team = **made;
+  CHECK(team.size() == topology.ranks_in_node && team.place() == topology.rank_in_node);
+  for (std::size_t ints = 100; ints <= 1'000'000; ints *= 100)
+    for (int which = 0; which < comm::Team::kMemories; ++which) {
+      const auto memory = team.memory(which, ints * sizeof(int));
+      CHECK(memory.ok());
+      auto* const words = reinterpret_cast<int*>(*memory);
+      words[ints - 1 - static_cast<std::size_t>(team.place())] = 7 * which + team.place();
+      CHECK(team.meet({}).ok());
+      for (int place = 0; place < team.size(); ++place) CHECK(words[ints - 1 - static_cast<std::size_t>(place)] == 7 * which + place);
+      CHECK(team.meet({}).ok());
+      CHECK(*team.memory(which, 1) == *memory);
+    }
+  const Verdict verdict = team.meet(team.place() == team.size() - 1 ? failure(9) : Verdict{});
+  CHECK(!verdict.ok() && verdict.system_errno == 9);
+  if (team.size() > 1) {
+    for (const int refusing : {0, team.size() - 1}) {
+      refuse_shared_memory = team.place() == refusing;
+      const auto refused = team.memory(1, 8'000'000);
+      refuse_shared_memory = false;
+      CHECK(!refused.ok());
+    }
+  }
+  const auto again = team.memory(1, 8'000'000);
+  CHECK(again.ok());
+  reinterpret_cast<char*>(*again)[7'999'999 - team.place()] = 1;
+  CHECK(team.meet({}).ok());
+}
+
 void check_everything(Comm& comm) {
   check_collectives(comm);
+  check_team(comm);
   at = "agreement";
   check_agreement(comm, comm.topology().node_count == 1 ? 5000 : 500);
   check_agreement_in_background(comm);
@@ -248,6 +284,8 @@ void check_without_shared_memory(int refusing_rank) {
   auto comm = make(fresh);
   refuse_shared_memory = false;
   check_collectives(*comm);
+  const auto team = comm->team(0, comm->topology().ranks_in_node);
+  CHECK(team.ok() == (comm->topology().ranks_in_node == 1 || comm->topology().node != comm->topology().node_of_rank[static_cast<std::size_t>(refusing_rank)]));
   check_agreement(*comm, 300);
   check_words_and_lock(*comm);
   comm.reset();

@@ -50,6 +50,45 @@ TEST(LocalComm, BroadcastsAndGathers) {
     });
 }
 
+TEST(LocalComm, TeamsShareMemory) {
+  // Nodes of ranks 0-3 and 4-6; teams 0-2, 3 and 4-6.
+  run_ranks(
+      7,
+      [](Comm& comm) {
+        const int rank = comm.topology().rank;
+        const int first_rank = rank < 3 ? 0 : rank == 3 ? 3 : 4;
+        const int count = rank == 3 ? 1 : 3;
+        auto made = comm.team(first_rank % 4, count);
+        ASSERT_TRUE(made.ok());
+        Team& team = **made;
+        EXPECT_EQ(team.size(), count);
+        EXPECT_EQ(team.place(), rank - first_rank);
+        for (std::size_t ints = 8; ints <= 8000; ints *= 10)
+          for (int which = 0; which < Team::kMemories; ++which) {
+            const auto memory = team.memory(which, ints * sizeof(int));
+            ASSERT_TRUE(memory.ok());
+            auto* const words = reinterpret_cast<int*>(*memory);
+            words[team.place()] = 100 * which + rank;
+            words[ints - 1 - static_cast<std::size_t>(team.place())] = rank;
+            EXPECT_TRUE(team.meet({}).ok());
+            for (int place = 0; place < count; ++place) {
+              EXPECT_EQ(words[place], 100 * which + first_rank + place);
+              EXPECT_EQ(words[ints - 1 - static_cast<std::size_t>(place)], first_rank + place);
+            }
+            EXPECT_TRUE(team.meet({}).ok());
+            EXPECT_EQ(*team.memory(which, sizeof(int)), *memory) << "less than there is: the same";
+            EXPECT_EQ(words[0], 100 * which + first_rank);
+          }
+        const Verdict verdict = team.meet(rank == 1 ? failure(Code::kIo, 5) : Verdict{});
+        EXPECT_EQ(verdict.ok(), rank > 2);
+        EXPECT_EQ(verdict.rank, rank > 2 ? -1 : 1);
+        const auto too_much = team.memory(0, SIZE_MAX / 4);
+        EXPECT_EQ(too_much.status().code(), Code::kNoMemory);
+        EXPECT_TRUE(team.memory(0, 16).ok());
+      },
+      4);
+}
+
 TEST(LocalComm, SumsOverLowerRanks) {
   run_ranks(4, [](Comm& comm) {
     Offset before = -1, total = -1;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "comm/node_state.h"
+#include "comm/own_memory.h"
 #include "comm/sums.h"
 
 namespace penstock::comm {
@@ -54,15 +55,26 @@ struct Mailboxes {
   std::vector<Mailbox> of_rank;
 };
 
+/// What the members of a team have in common: the state they would have in a node's memory, and memory that the first of them owns.
+struct TeamSeat {
+  TeamState state;
+  OwnMemory memories[Team::kMemories];
+};
+
 struct Group {
   Group(std::shared_ptr<Roll> roll_of_ranks, int ranks_per_node)
-      : roll(std::move(roll_of_ranks)), seats(roll->left.size()), mailboxes(roll->left.size()), ranks_per_node(ranks_per_node) {
+      : roll(std::move(roll_of_ranks)),
+        seats(roll->left.size()),
+        teams(roll->left.size()),
+        mailboxes(roll->left.size()),
+        ranks_per_node(ranks_per_node) {
     add_processors(state);
     spins = spins_for(state, static_cast<int>(seats.size()));
   }
   std::shared_ptr<Roll> roll;
   NodeState state;
   std::vector<Seat> seats;
+  std::vector<TeamSeat> teams;  ///< by the rank of the first member
   Mailboxes mailboxes;
   int ranks_per_node;
   int spins;
@@ -160,6 +172,41 @@ class LocalExchange final : public Exchange {
   std::deque<int> sends_, receives_;  ///< a MessageState each; deques, so that their places stay
 };
 
+class LocalTeam final : public Team {
+ public:
+  LocalTeam(std::shared_ptr<Group> group, int first_rank, int size, int place)
+      : group_(std::move(group)), seat_(group_->teams[static_cast<std::size_t>(first_rank)]), first_rank_(first_rank), size_(size), place_(place) {}
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] int place() const override { return place_; }
+
+  Verdict meet(const Verdict& mine) override {
+    const std::uint64_t key = verdict_key(mine, first_rank_ + place_);
+    return verdict_of(seat_.state.agreement.agree(key, static_cast<std::uint32_t>(size_), {.spins = group_->spins}).key);
+  }
+
+  Result<std::byte*> memory(int which, std::size_t size_bytes) override {
+    if (place_ == 0) {
+      const Result<std::byte*> made = seat_.memories[which].at_least(size_bytes);
+      bytes_ = made.ok() ? *made : nullptr;
+      std::memcpy(seat_.state.announced, &bytes_, sizeof bytes_);
+    }
+    (void)meet({});
+    std::byte* bytes = nullptr;
+    std::memcpy(&bytes, seat_.state.announced, sizeof bytes);
+    (void)meet({});
+    if (bytes == nullptr) return Status::failure(Code::kNoMemory, "no memory for " + std::to_string(size_bytes) + " bytes");
+    return bytes;
+  }
+
+ private:
+  std::shared_ptr<Group> group_;
+  TeamSeat& seat_;
+  int first_rank_;
+  int size_;
+  int place_;
+  std::byte* bytes_ = nullptr;
+};
+
 class LocalComm final : public Comm {
  public:
   LocalComm(std::shared_ptr<Group> group, int rank)
@@ -228,6 +275,11 @@ class LocalComm final : public Comm {
   void unlock(bool exclusive) override {
     (exclusive ? seat().exclusive_locks : seat().shared_locks).fetch_sub(1);
     group_->state.lock.unlock(exclusive);
+  }
+
+  Result<std::unique_ptr<Team>> team(int first, int count) override {
+    const int first_rank = topology_.rank - topology_.rank_in_node + first;
+    return std::unique_ptr<Team>(std::make_unique<LocalTeam>(group_, first_rank, count, topology_.rank_in_node - first));
   }
 
   Result<std::unique_ptr<Comm>> duplicate() override {

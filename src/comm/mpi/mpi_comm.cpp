@@ -13,6 +13,7 @@
 #include "comm/mpi/window.h"
 #include "comm/node_segment.h"
 #include "comm/node_state.h"
+#include "comm/own_memory.h"
 #include "comm/sums.h"
 
 namespace penstock::comm {
@@ -106,6 +107,44 @@ class MpiExchange final : public Exchange {
   std::vector<MPI_Request> sends_, receives_;
 };
 
+/// A team of one: its memory is its own.
+class SingleTeam final : public Team {
+ public:
+  [[nodiscard]] int size() const override { return 1; }
+  [[nodiscard]] int place() const override { return 0; }
+  Verdict meet(const Verdict& mine) override { return mine; }
+  Result<std::byte*> memory(int which, std::size_t size_bytes) override { return memories_[which].at_least(size_bytes); }
+
+ private:
+  OwnMemory memories_[kMemories];
+};
+
+class MpiComm;
+
+/// Members in processes of one node.
+class NodeTeam final : public Team {
+ public:
+  NodeTeam(MpiComm& comm, TeamState& state, int size, int place) : comm_(comm), state_(state), size_(size), place_(place) {}
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] int place() const override { return place_; }
+  Verdict meet(const Verdict& mine) override;
+  Result<std::byte*> memory(int which, std::size_t size_bytes) override;
+
+ private:
+  Result<NodeSegment> share(std::size_t size_bytes);
+  Status agree_on(const Status& mine);
+
+  struct Memory {
+    NodeSegment segment;
+    std::size_t size_bytes = 0;
+  };
+  MpiComm& comm_;
+  TeamState& state_;
+  int size_;
+  int place_;
+  Memory memories_[kMemories];
+};
+
 class MpiComm final : public Comm {
  public:
   MpiComm() = default;
@@ -132,12 +171,16 @@ class MpiComm final : public Comm {
   void store(int word, Offset value) override;
   void lock(bool exclusive) override;
   void unlock(bool exclusive) override;
+  Result<std::unique_ptr<Team>> team(int first, int count) override;
   Result<std::unique_ptr<Comm>> duplicate() override;
 
  private:
+  friend class NodeTeam;
   Status make_alone();
   Status share_memory();
+  [[nodiscard]] std::size_t boards_bytes() const;
   [[nodiscard]] std::size_t segment_bytes() const;
+  TeamState* team_states() const;
   Status broadcast_in_node(void* bytes, int size_bytes);
   Status all_in_node(bool mine, bool& all);
   Status find_leaders();
@@ -224,8 +267,16 @@ Status MpiComm::make_alone() {
   return {};
 }
 
+std::size_t MpiComm::boards_bytes() const { return 2 * kSlotBytes * static_cast<std::size_t>(topology_->ranks_in_node); }
+
+// Behind the boards: what a team needs, for every rank that may be the first of one.
 std::size_t MpiComm::segment_bytes() const {
-  return sizeof(NodeState) + 2 * kSlotBytes * static_cast<std::size_t>(topology_->ranks_in_node);
+  return sizeof(NodeState) + boards_bytes() + sizeof(TeamState) * static_cast<std::size_t>(topology_->ranks_in_node);
+}
+
+TeamState* MpiComm::team_states() const {
+  static_assert(sizeof(NodeState) % alignof(TeamState) == 0 && kSlotBytes % alignof(TeamState) == 0);
+  return reinterpret_cast<TeamState*>(reinterpret_cast<char*>(state_) + sizeof(NodeState) + boards_bytes());
 }
 
 // The first rank of the node makes the segment, the others map it, all hear whether all have it.
@@ -241,7 +292,7 @@ Status MpiComm::share_memory() {
     if (topology_->rank_in_node == 0) {
       segment = NodeSegment::create(segment_bytes(), announcement.name);
       announcement.made = segment.ok();
-      if (segment.ok()) new (segment.value().memory()) NodeState;
+      if (segment.ok()) new (segment.value().memory()) NodeState;  // the rest is right as zero bytes
     }
     PENSTOCK_TRY(broadcast_in_node(&announcement, sizeof announcement));
     if (topology_->rank_in_node != 0 && announcement.made)
@@ -496,6 +547,56 @@ void MpiComm::unlock(bool exclusive) {
     state_->lock.unlock(exclusive);
   else
     window_.unlock(exclusive);
+}
+
+Result<std::unique_ptr<Team>> MpiComm::team(int first, int count) {
+  if (count == 1) return std::unique_ptr<Team>(std::make_unique<SingleTeam>());
+  if (domain_size_ != topology_->ranks_in_node)
+    return Status::failure(Code::kUnsupported, "the ranks of this node share no memory");
+  return std::unique_ptr<Team>(std::make_unique<NodeTeam>(*this, team_states()[first], count, topology_->rank_in_node - first));
+}
+
+Verdict NodeTeam::meet(const Verdict& mine) {
+  const int rank = comm_.topology().rank;
+  return verdict_of(state_.agreement.agree(verdict_key(mine, rank), static_cast<std::uint32_t>(size_), comm_.waiting()).key);
+}
+
+Status NodeTeam::agree_on(const Status& mine) {
+  const Verdict verdict = meet({static_cast<std::int32_t>(mine.code()), mine.system_errno(), comm_.topology().rank});
+  if (verdict.ok() || !mine.ok()) return mine;
+  return Status::failure(static_cast<Code>(verdict.code), "rank " + std::to_string(verdict.rank) + " could not share memory");
+}
+
+Result<std::byte*> NodeTeam::memory(int which, std::size_t size_bytes) {
+  Memory& memory = memories_[which];
+  if (memory.size_bytes < size_bytes) {
+    memory = {};  // before the new one is made: never both
+    Result<NodeSegment> segment = share(size_bytes);
+    if (!segment.ok()) return segment.status();
+    memory.segment = std::move(segment).value();
+    memory.size_bytes = size_bytes;
+  }
+  return static_cast<std::byte*>(memory.segment.memory());
+}
+
+// The first member makes it, the others map it, and all hear of each step whether it went well.
+Result<NodeSegment> NodeTeam::share(std::size_t size_bytes) {
+  static_assert(sizeof(NodeSegment::Name) <= sizeof state_.announced);
+  NodeSegment::Name name{};
+  Result<NodeSegment> segment = NodeSegment();
+  if (place_ == 0) {
+    segment = NodeSegment::create(size_bytes, name);
+    std::memcpy(state_.announced, name.data(), name.size());
+  }
+  PENSTOCK_TRY(agree_on(segment.status()));
+  if (place_ != 0) {
+    std::memcpy(name.data(), state_.announced, name.size());
+    segment = NodeSegment::open(size_bytes, name);
+  }
+  const Status all_have_it = agree_on(segment.status());
+  if (place_ == 0) NodeSegment::remove_name(name);
+  PENSTOCK_TRY(all_have_it);
+  return segment;
 }
 
 Result<std::unique_ptr<Comm>> MpiComm::duplicate() { return make_mpi_comm(alone() ? MPI_COMM_SELF : comm_); }

@@ -228,12 +228,13 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   const Offset bytes = has_data && !alone ? request.bytes : 0;
   const access::Tiling file = view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
   if (bytes > 0) {
-    trace.count(Counter::kTwoPhase);
+    trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
     trace.count(Counter::kPieces, access::pieces_in(file, position, bytes));
   }
   const strategy::Collective access{.comm = *comm_,
-                                    .aggregators = aggregators_,
-                                    .domains = {static_cast<int>(aggregators_.size()), window_bytes_},
+                                    .team = *team_,
+                                    .placement = placement_,
+                                    .domains = {static_cast<int>(placement_.global.size()), window_bytes_},
                                     .target = target,
                                     .write = request.write,
                                     .file = file,

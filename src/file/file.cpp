@@ -1,6 +1,8 @@
 // The open file: opening, closing, pointers, views and the calls about the file as a whole.  Data access is in access.cpp.
 #include "file/file.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <type_traits>
 
@@ -26,6 +28,7 @@ struct OpenNotice {
   store::Identity identity;
   Offset window_bytes = 0;  ///< 0: no aggregation
   int aggregators = 0;
+  int local_aggregators = 0;  ///< of each node; 0: every rank is one
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
@@ -111,8 +114,12 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     }
     notice.verdict = verdict_of(local, rank);
     if (local.ok()) notice.identity = file->store_file_->identity();
-    if (hints.strategy == hints::Strategy::kTwoPhase) notice.window_bytes = hints.collective_buffer_bytes;
+    if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer)
+      notice.window_bytes = hints.collective_buffer_bytes;
+    if (hints.strategy == hints::Strategy::kTwoLayer) notice.local_aggregators = std::max(1, hints.local_aggregators);
     notice.aggregators = hints.aggregators;
+    if (notice.aggregators == 0)
+      notice.aggregators = plan::automatic_global(group.topology().node_of_rank, notice.local_aggregators, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -124,12 +131,13 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
   if (notice.window_bytes > 0) {
-    file->window_bytes_ = notice.window_bytes;
-    file->aggregators_ = plan::global_aggregators(topology.node_of_rank, notice.aggregators);
+    PhaseScope waiting(op, Phase::kWait);
+    // Where the ranks of some node share no memory, every rank sends for itself.
+    if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
+    file->window_bytes_ = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes);
     // Each process has a thread level of its own; what one cannot do in the background, none may begin.
     comm::Verdict mine;
     if (!group.may_exchange_in_background()) mine = {static_cast<std::int32_t>(Code::kUnsupported), 0, rank};
-    PhaseScope waiting(op, Phase::kWait);
     file->aggregates_in_background_ = group.agree(mine).ok();
   }
 
@@ -142,6 +150,14 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     PENSTOCK_TRY(status_of(verdict, {}, rank, path));
   }
   return file;
+}
+
+bool File::join_team(int local_per_node, int aggregators) {
+  const comm::Topology& topology = comm_->topology();
+  placement_ = plan::place(topology.node_of_rank, topology.rank, local_per_node, aggregators);
+  Result<std::unique_ptr<comm::Team>> team = comm_->team(placement_.first, placement_.count);
+  if (team.ok()) team_ = std::move(*team);
+  return comm_->agree(verdict_of(team.status(), topology.rank)).ok();
 }
 
 store::OpenOptions File::open_options() const {

@@ -179,6 +179,8 @@ class File {
 
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(store::OpenOptions options);
+  /// Finds this rank's place among the aggregators.  Collective; false on all ranks where some team cannot be had.
+  bool join_team(int local_per_node, int aggregators);
   [[nodiscard]] store::OpenOptions open_options() const;
   /// The view in force, for the length of one call: another thread may set another meanwhile.
   class HeldView {
@@ -202,7 +204,7 @@ class File {
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   /// The same for a collective access by way of aggregators.  Collective.
   Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
-  [[nodiscard]] bool aggregates() const { return !aggregators_.empty() && !atomic(); }
+  [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
   /// What a strategy moved, counted, or its failure with the file's name.
@@ -236,7 +238,8 @@ class File {
   std::mutex hints_mutex_;
   std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
-  std::vector<int> aggregators_;  ///< ascending ranks; none: every rank moves its own data
+  std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
+  plan::Placement placement_;
   Offset window_bytes_ = 0;       ///< of an aggregator
   bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another

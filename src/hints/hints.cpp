@@ -161,13 +161,14 @@ Offset bytes_in_force(const Hints& hints, std::string_view name, Offset otherwis
 
 void read_fields(Hints& hints) {
   hints.strategy = Strategy::kAutomatic;
-  for (const Strategy strategy : {Strategy::kIndependent, Strategy::kMapped, Strategy::kSieved, Strategy::kTwoPhase})
+  for (const Strategy strategy : {Strategy::kIndependent, Strategy::kMapped, Strategy::kSieved, Strategy::kTwoPhase, Strategy::kTwoLayer})
     if (in_force(hints, "penstock_strategy") == name(strategy)) hints.strategy = strategy;
   hints.bypass = switch_in_force(hints, "penstock_bypass") == Switch::kEnable;
   hints.read_buffer_bytes = bytes_in_force(hints, "ind_rd_buffer_size", hints.read_buffer_bytes);
   hints.write_buffer_bytes = bytes_in_force(hints, "ind_wr_buffer_size", hints.write_buffer_bytes);
   hints.collective_buffer_bytes = bytes_in_force(hints, "cb_buffer_size", hints.collective_buffer_bytes);
   hints.aggregators = static_cast<int>(bytes_in_force(hints, "cb_nodes", hints.aggregators));
+  hints.local_aggregators = static_cast<int>(bytes_in_force(hints, "penstock_local_aggregators", hints.local_aggregators));
   hints.sieve_reads = switch_in_force(hints, "romio_ds_read");
   hints.sieve_writes = switch_in_force(hints, "romio_ds_write");
   hints.no_atime = switch_in_force(hints, "penstock_no_atime");
@@ -210,6 +211,8 @@ std::string_view name(Strategy strategy) {
       return "sieved";
     case Strategy::kTwoPhase:
       return "two_phase";
+    case Strategy::kTwoLayer:
+      return "two_layer";
   }
   return "automatic";
 }

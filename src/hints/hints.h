@@ -14,7 +14,7 @@
 namespace penstock::hints {
 
 enum class Switch { kAutomatic, kEnable, kDisable };
-enum class Strategy { kAutomatic, kIndependent, kMapped, kSieved, kTwoPhase };
+enum class Strategy { kAutomatic, kIndependent, kMapped, kSieved, kTwoPhase, kTwoLayer };
 std::string_view name(Strategy strategy);
 
 /// What is in force for one file.  Defaults are those of table/hints.toml.
@@ -24,7 +24,8 @@ struct Hints {
   Offset read_buffer_bytes = 4 << 20;
   Offset write_buffer_bytes = 512 << 10;
   Offset collective_buffer_bytes = 16 << 20;
-  int aggregators = 0;  ///< from cb_nodes; 0: one per node
+  int aggregators = 0;  ///< from cb_nodes; 0: automatic
+  int local_aggregators = 0;  ///< of each node; 0: one
   Switch sieve_reads = Switch::kAutomatic;
   Switch sieve_writes = Switch::kAutomatic;
   Switch no_atime = Switch::kAutomatic;

@@ -38,7 +38,8 @@ std::string strategy_mix(const Share& sum) {
   std::vector<std::pair<std::int64_t, const char*>> parts = {{counter(sum, Counter::kIndependent), "independent"},
                                                               {counter(sum, Counter::kMapped), "mapped"},
                                                               {counter(sum, Counter::kSieved), "sieved"},
-                                                              {counter(sum, Counter::kTwoPhase), "two_phase"}};
+                                                              {counter(sum, Counter::kTwoPhase), "two_phase"},
+                                                              {counter(sum, Counter::kTwoLayer), "two_layer"}};
   std::erase_if(parts, [](const auto& part) { return part.first == 0; });
   std::sort(parts.rbegin(), parts.rend());
   if (parts.empty()) return "none";

@@ -42,6 +42,48 @@ std::vector<int> global_aggregators(const std::vector<int>& node_of_rank, int co
   return chosen;
 }
 
+Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, int global) {
+  const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
+  std::vector<std::vector<int>> ranks_of_node(static_cast<std::size_t>(nodes));
+  for (int other = 0; other < static_cast<int>(node_of_rank.size()); ++other)
+    ranks_of_node[static_cast<std::size_t>(node_of_rank[static_cast<std::size_t>(other)])].push_back(other);
+  const int wanted = std::max(local_per_node, (global + nodes - 1) / nodes);
+  Placement placement;
+  std::vector<int> node_of_local;
+  for (int node = 0; node < nodes; ++node) {
+    const std::vector<int>& ranks = ranks_of_node[static_cast<std::size_t>(node)];
+    const int size = static_cast<int>(ranks.size());
+    std::vector<int> places = local_aggregators(size, local_per_node == 0 ? size : wanted);
+    for (const int place : places) {
+      placement.local.push_back(ranks[static_cast<std::size_t>(place)]);
+      node_of_local.push_back(node);
+    }
+    if (node != node_of_rank[static_cast<std::size_t>(rank)]) continue;
+    const auto mine = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    const auto next = std::upper_bound(places.begin(), places.end(), static_cast<int>(mine));
+    placement.first = *(next - 1);
+    placement.leader = ranks[static_cast<std::size_t>(placement.first)];
+    placement.count = (next == places.end() ? size : *next) - placement.first;
+  }
+  for (const int index : global_aggregators(node_of_local, global)) placement.global.push_back(placement.local[static_cast<std::size_t>(index)]);
+  std::sort(placement.local.begin(), placement.local.end());
+  std::sort(placement.global.begin(), placement.global.end());
+  return placement;
+}
+
+int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors) {
+  constexpr int kMostOfANode = 4;
+  const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
+  const int of_a_node = local_per_node > 0 ? 1 : std::clamp(processors, 1, kMostOfANode);
+  return std::min(nodes * of_a_node, static_cast<int>(node_of_rank.size()));
+}
+
+Offset window_bytes(int local, Offset limit) {
+  constexpr Offset kLeast = Offset{1} << 20;
+  constexpr Offset kMessage = Offset{64} << 10;
+  return std::min(std::max(kLeast, kMessage * local), limit);
+}
+
 Offset FileDomains::window(Offset round, int aggregator) const {
   Offset number = 0;
   Offset first = 0;

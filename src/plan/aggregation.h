@@ -17,6 +17,28 @@ std::vector<int> local_aggregators(int ranks, int count);
 /// paper).  `node_of_rank` is dense, in the order of each node's lowest rank.  A count of 0 asks for one per node, one beyond the ranks is cut.
 std::vector<int> global_aggregators(const std::vector<int>& node_of_rank, int count);
 
+/// Who gathers for whom, and who accesses the file.
+struct Placement {
+  std::vector<int> local;   ///< ranks of the local aggregators, ascending
+  std::vector<int> global;  ///< ranks of the global aggregators, ascending; each is a local one
+  int leader = 0;           ///< the local aggregator of the rank that asks
+  int first = 0;            ///< the team of both: places in its node [first, first + count)
+  int count = 1;
+};
+
+/// `local_per_node`: local aggregators of each node, cut to its ranks; 0: every rank is one.  `global`: as in global_aggregators(); where that is more
+/// than there would be local aggregators, there are more of those.
+/// O(ranks).
+Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, int global);
+
+/// How many global aggregators where nobody asked for a number.  Two-phase: of each node as many as `processors` and ranks allow, up to four: one alone copies
+/// for all.  Two-layer (`local_per_node` > 0): one of each node, since its team copies with it.
+int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors);
+
+/// How much of the file an aggregator handles at once, at most `limit`: so little that it stays in a cache from its arrival to its writing, and so much
+/// that the messages of `local` teams that share it evenly do not become small.
+Offset window_bytes(int local, Offset limit);
+
 /// File domains: windows of `window_bytes`, at multiples of it, dealt out to the aggregators in turn.  In one round every aggregator has one
 /// window, and a round covers a contiguous part of the file.  Where the window is the stripe and there is an aggregator per storage target, each
 /// target has one writer only.

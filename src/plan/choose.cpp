@@ -72,7 +72,8 @@ Choice choose(const Pattern& pattern, const StoreFacts& facts, const hints::Hint
       return can_map(facts) ? Choice::kMapped : Choice::kIndependent;
     case hints::Strategy::kSieved:
       return may_sieve ? Choice::kSieved : Choice::kIndependent;
-    case hints::Strategy::kTwoPhase:  // of collective calls only; this is about one rank's own access
+    case hints::Strategy::kTwoPhase:  // these two of collective calls only; this is about one rank's own access
+    case hints::Strategy::kTwoLayer:
     case hints::Strategy::kAutomatic:
       break;
   }

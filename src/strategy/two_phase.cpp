@@ -1,81 +1,124 @@
 // The engine: who has what, then round by round.
 //
-// A rank's rounds are those in which it has data, an aggregator's those in which some rank has data in its window; both go upwards, so two ranks
-// meet in the same round and nobody waits for a round that is empty on his side.  Within a round everything a rank sends is posted before it waits,
-// and so is everything it receives for itself; an aggregator takes what arrives in batches that fit a window.  So nobody waits in a circle.
+// A team's rounds are those in which it has data, a global aggregator's those in which some team has data in its window; both go upwards, so two
+// aggregators meet in the same round and nobody waits for a round that is empty on his side.  Within a round an aggregator posts what it will receive
+// before it waits for anything, and sends all it has before it waits for what it receives.  So nobody waits in a circle: in the lowest round that is
+// not over somewhere, everybody who is in it gets what he waits for.
+//
+// A local aggregator leads its team through its rounds and those of its window alike, so that all of them use the same slots of memory.  The team
+// learns of the next round before it meets over the one at hand, and works on the next one while that is sent.
 #include "strategy/two_phase.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "access/cursor.h"
+#include "access/merge.h"
 #include "access/wire.h"
+#include "access/within.h"
+#include "strategy/board.h"
 
 namespace penstock::strategy {
 
 namespace {
 
+using access::Claim;
 using trace::Counter;
 using trace::Phase;
 using trace::PhaseScope;
 
 /// Extents that go to the store in one call.
 constexpr std::size_t kBatchMax = 512;
+/// Room for a member's description to begin with: regular ones take some hundred bytes.
+constexpr Offset kTreeRoom = 4096;
 
-/// What every rank knows of every other.
+/// What local aggregators know of each other.
 struct Facts {
   Offset first = 0;  ///< of the file, [first, end); empty for nothing
   Offset end = 0;
-  std::uint64_t tree_bytes = 0;
-  std::int32_t code = 0;  ///< a failure: then nobody does anything
+  std::uint64_t told_bytes = 0;  ///< of the message that says what the team accesses
+  Offset file_bytes = 0;         ///< from the lowest rank, for reads
+  std::int32_t code = 0;         ///< a failure: then nobody does anything
   std::int32_t unused = 0;
 };
 
-/// Goes before the packed tiling.
-struct Claim {
+/// Before each packed tiling of such a message.
+struct ClaimHead {
   Offset position;
   Offset bytes;
+  Offset tree_bytes;
 };
 
-/// What an aggregator knows of a rank that reaches it.
+/// Some data that are walked window by window.
+struct Walk {
+  Claim claim;
+  Offset next = 0;  ///< data position
+  Offset end = 0;
+
+  explicit Walk(Claim of) : claim(std::move(of)), next(claim.position), end(claim.position + claim.bytes) {}
+  [[nodiscard]] bool has_more() const { return next < end; }
+  [[nodiscard]] Offset offset() const { return access::offset_of(claim.tiling, next); }
+  /// The position of the first byte at or behind a file offset; `next` or later.
+  [[nodiscard]] Offset position_at(Offset file_offset) const { return std::clamp(access::position_of(claim.tiling, file_offset), next, end); }
+  void cut(Offset file_bytes) { end = position_at(file_bytes); }
+};
+
+/// A team that reaches a global aggregator.
 struct Peer {
   int rank;
-  access::Tiling file;
-  Offset next;  ///< data position
-  Offset end;
+  std::vector<std::byte> told;
+  std::vector<Walk> walks;
 };
 
-/// What lies in [first, end) of the file, of data positions [position, limit).
-Offset positions_until(const access::Tiling& file, Offset position, Offset limit, Offset end) {
-  return std::clamp(access::position_of(file, end), position, limit);
-}
+/// The part of a walk that lies in a window; for messages, where it lies in the staging memory.
+struct Part {
+  const Claim* claim;
+  Offset position;
+  Offset bytes;
+  Offset staged;
+};
+
+/// One round of a local aggregator.
+struct Step {
+  Offset round = INT64_MAX;
+  bool moves = false;   ///< its team has data
+  bool serves = false;  ///< its window gets or gives data
+  [[nodiscard]] bool over() const { return round == INT64_MAX; }
+};
 
 class Engine {
  public:
-  Engine(const Collective& access, Status mine) : access_(access), failure_(std::move(mine)), end_(access.position + access.bytes) {
-    const auto& ranks = access_.aggregators;
-    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank());
-    if (found != ranks.end() && *found == rank()) place_ = static_cast<int>(found - ranks.begin());
+  Engine(const Collective& access, Status mine)
+      : access_(access), failure_(std::move(mine)), own_(Claim{access.file, access.position, access.bytes}) {
+    place_ = index_in(access_.placement.global, access_.placement.leader);
   }
 
   Result<Offset> run() {
-    PENSTOCK_TRY(tell_facts());
-    for (const Facts& facts : all_)
-      if (facts.code != 0) return outcome(0);
-    if (!access_.write) PENSTOCK_TRY(cut_at_end_of_file());
     prepare();
     if (!agreed()) return outcome(0);
-    PENSTOCK_TRY(exchange_claims());
-    if (!agreed()) return outcome(0);
-    PENSTOCK_TRY(move());
-    return outcome(end_ - access_.position);
+    const Status moved = leads() ? lead() : follow();
+    fail_if(moved);
+    return outcome(own_end_ - access_.position);
   }
 
  private:
   [[nodiscard]] int rank() const { return access_.comm.topology().rank; }
-  [[nodiscard]] bool has_data() const { return end_ > access_.position; }
+  [[nodiscard]] bool leads() const { return access_.team.place() == 0; }
+  [[nodiscard]] bool alone() const { return access_.team.size() == 1; }
+  /// A team of one sends from and receives into the program's memory where that is in one piece.
+  [[nodiscard]] bool direct() const { return alone() && access_.memory_contiguous; }
+  [[nodiscard]] bool aggregates() const { return leads() && place_ >= 0; }
+  [[nodiscard]] int aggregators() const { return access_.domains.aggregators(); }
+  [[nodiscard]] int rank_of(int place) const { return access_.placement.global[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] static int index_in(const std::vector<int>& ranks, int rank) {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+    return found != ranks.end() && *found == rank ? static_cast<int>(found - ranks.begin()) : -1;
+  }
+  [[nodiscard]] const Claim& claim_at(std::size_t index) const { return walks_[index].claim; }
+
   Result<Offset> outcome(Offset moved) const {
     if (!failure_.ok()) return failure_;
     return moved;
@@ -83,329 +126,740 @@ class Engine {
   void fail(Status status) {
     if (failure_.ok()) failure_ = std::move(status);
   }
-
-  bool agreed() {
-    const PhaseScope phase(access_.trace, Phase::kWait);
-    return access_.comm.agree({static_cast<std::int32_t>(failure_.code()), failure_.system_errno(), failure_.ok() ? -1 : rank()}).ok();
-  }
-
-  Status tell_facts() {
-    Facts mine;
-    if (failure_.ok() && has_data()) {
-      access::pack(access_.file, tree_);
-      const access::Bounds bounds = access::bounds_of(access_.file, access_.position, access_.bytes);
-      mine.first = bounds.first;
-      mine.end = bounds.end;
-      mine.tree_bytes = tree_.size();
-    }
-    mine.code = static_cast<std::int32_t>(failure_.code());
-    all_.resize(static_cast<std::size_t>(access_.comm.topology().size));
-    const PhaseScope phase(access_.trace, Phase::kWait);
-    return access_.comm.all_gather(&mine, sizeof mine, all_.data());
-  }
-
-  /// Asked only now, when all ranks are here: what each of them wrote before counts.
-  Status cut_at_end_of_file() {
-    Offset size = 0;
-    if (rank() == 0) {
-      const Result<Offset> found = access_.target.size();
-      if (found.ok())
-        size = *found;
-      else
-        fail(found.status());
-    }
-    {
-      const PhaseScope phase(access_.trace, Phase::kWait);
-      PENSTOCK_TRY(access_.comm.broadcast(&size, sizeof size, 0));
-    }
-    for (Facts& facts : all_) {
-      facts.end = std::min(facts.end, size);
-      facts.first = std::min(facts.first, facts.end);
-    }
-    if (has_data()) end_ = positions_until(access_.file, access_.position, end_, size);
-    return {};
-  }
-
-  /// All memory, before anybody depends on this rank.
-  void prepare() {
-    try {
-      if (has_data() && !access_.memory_contiguous) fail_if(access_.kept.own.reserve(most_in_a_round()));
-      if (place_ < 0) return;
-      fail_if(window_.reserve(access_.domains.window_bytes()));
-      fail_if(staging_.reserve(access_.domains.window_bytes()));
-      batch_.reserve(kBatchMax);
-      for (int rank = 0; rank < static_cast<int>(all_.size()); ++rank) {
-        const Facts& facts = all_[static_cast<std::size_t>(rank)];
-        if (!access_.domains.reaches(facts.first, facts.end, place_)) continue;
-        peers_.push_back({rank, {}, 0, 0});
-        arrived_.emplace_back(rank == this->rank() ? 0 : sizeof(Claim) + facts.tree_bytes);
-      }
-      arriving_.reserve(peers_.size());
-    } catch (const std::bad_alloc&) {
-      fail(Status::failure(Code::kNoMemory, "no memory for the buffers of a collective access; set cb_buffer_size lower"));
-    }
-  }
   void fail_if(Status status) {
     if (!status.ok()) fail(std::move(status));
   }
+  [[nodiscard]] comm::Verdict verdict() const {
+    return {static_cast<std::int32_t>(failure_.code()), failure_.system_errno(), failure_.ok() ? -1 : rank()};
+  }
 
-  /// Of this rank's data, the most that lies in one round.
+  bool agreed() {
+    const PhaseScope phase(access_.trace, Phase::kWait);
+    return access_.comm.agree(verdict()).ok() && !stop_;
+  }
+
+  // --- Who accesses what ----------------------------------------------------------------------------------------------
+
+  /// All that can fail, before anybody depends on this rank's data.  Whatever fails, every meeting of the team and of the aggregators is kept.
+  void prepare() {
+    if (!alone()) fail_if(show());
+    if (leads()) guarded([this] { return plan(); });
+    if (!alone()) fail_if(hear());
+    // The members of a team go on alike, also where one of them has failed since: its failure is told in the agreement.
+    if (!stop_ && (!alone() || failure_.ok())) fail_if(share_buffers());
+  }
+
+  /// Runs what may be short of memory.
+  template <typename Body>
+  void guarded(Body body) {
+    try {
+      fail_if(body());
+    } catch (const std::bad_alloc&) {
+      fail(Status::failure(Code::kNoMemory, "no memory for the descriptions of a collective access"));
+    }
+  }
+
+  /// Members show the local aggregator what they access.
+  Status show() {
+    const PhaseScope phase(access_.trace, Phase::kGather);
+    guarded([this] {
+      if (failure_.ok() && own_.has_more()) access::pack(access_.file, tree_);
+      return Status();
+    });
+    PENSTOCK_TRY(open_board(kTreeRoom));
+    write_asked();
+    (void)access_.team.meet({});
+    Offset most = 0;
+    for (int member = 0; member < access_.team.size(); ++member) most = std::max(most, board_->asked(member).tree_bytes);
+    if (most <= board_->tree_room()) return {};
+    (void)access_.team.meet({});  // all have read how much it is
+    PENSTOCK_TRY(open_board((most + 7) / 8 * 8));
+    write_asked();
+    (void)access_.team.meet({});
+    return {};
+  }
+
+  Status open_board(Offset tree_room) {
+    const Result<std::byte*> memory = access_.team.memory(0, Board::bytes_for(access_.team.size(), tree_room));
+    if (!memory.ok()) {
+      board_.reset();
+      return memory.status();
+    }
+    board_.emplace(*memory, access_.team.size(), tree_room);
+    return {};
+  }
+
+  void write_asked() {
+    const bool has_data = failure_.ok() && own_.has_more();
+    Asked& asked = board_->asked(access_.team.place());
+    asked = {access_.position, has_data ? access_.bytes : 0, has_data ? static_cast<Offset>(tree_.size()) : 0,
+             static_cast<std::int32_t>(failure_.code()), 0};
+    const std::span<std::byte> room = board_->tree_of(access_.team.place());
+    if (has_data && tree_.size() <= room.size()) std::copy(tree_.begin(), tree_.end(), room.begin());
+  }
+
+  /// The local aggregator's part, with the others of its kind.
+  Status plan() {
+    Facts mine;
+    std::vector<std::byte> told;
+    if (failure_.ok()) guarded([this] { return gather_claims(); });
+    if (failure_.ok()) guarded([&] {
+      pack_claims(told);
+      return Status();
+    });
+    if (failure_.ok()) mine = facts_of_team(told.size());
+    if (failure_.ok() && rank() == access_.placement.local.front() && !access_.write) {
+      const Result<Offset> size = access_.target.size();  // asked only now, when what each rank wrote before counts
+      if (size.ok()) mine.file_bytes = *size;
+      if (!size.ok()) fail(size.status());
+    }
+    mine.code = static_cast<std::int32_t>(failure_.code());
+    if (mine.code == 0 && other_code_ != 0) mine.code = other_code_;
+    PENSTOCK_TRY(tell_facts(mine));
+    for (const Facts& facts : all_) stop_ = stop_ || facts.code != 0;
+    if (stop_) return {};
+    if (place_ >= 0) guarded([this] { return expect_peers(); });
+    PENSTOCK_TRY(hear_of_failures());
+    if (stop_) return {};
+    PENSTOCK_TRY(exchange_claims(told));
+    if (!access_.write) cut_at_end_of_file();
+    return {};
+  }
+
+  Status gather_claims() {
+    const PhaseScope phase(access_.trace, Phase::kMerge);
+    claim_of_member_.assign(static_cast<std::size_t>(access_.team.size()), -1);
+    if (alone()) {
+      if (!own_.has_more()) return {};
+      claim_of_member_[0] = 0;
+      walks_.emplace_back(own_.claim);
+      return {};
+    }
+    std::vector<Claim> claims;
+    std::vector<int> members;
+    for (int member = 0; member < access_.team.size(); ++member) {
+      const Asked& asked = board_->asked(member);
+      if (asked.code != 0) other_code_ = asked.code;
+      if (asked.bytes == 0) continue;
+      Result<Claim> claim = read_claim(board_->tree_of(member).first(static_cast<std::size_t>(asked.tree_bytes)), asked.position, asked.bytes);
+      if (!claim.ok()) return claim.status();
+      claims.push_back(std::move(*claim));
+      members.push_back(member);
+    }
+    access_.trace.count(Counter::kRequests, static_cast<std::int64_t>(claims.size()));
+    const access::Coalesced joined = access::coalesce(claims);
+    for (const Claim& claim : joined.wholes) walks_.emplace_back(claim);
+    joined_.assign(walks_.size(), 0);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      claim_of_member_[static_cast<std::size_t>(members[i])] = static_cast<int>(joined.whole_of[i]);
+      ++joined_[joined.whole_of[i]];
+    }
+    access_.trace.count(Counter::kRequestsJoined, static_cast<std::int64_t>(walks_.size()));
+    return {};
+  }
+
+  static Result<Claim> read_claim(std::span<const std::byte> tree, Offset position, Offset bytes) {
+    Result<access::Tiling> tiling = access::unpack(tree);
+    if (!tiling.ok()) return tiling.status();
+    Offset end = 0;
+    if (position < 0 || bytes < 0 || !checked_add(position, bytes, end))
+      return Status::failure(Code::kIntern, "a rank described an access that cannot be");
+    return Claim{std::move(*tiling), position, bytes};
+  }
+
+  void pack_claims(std::vector<std::byte>& told) const {
+    std::vector<std::byte> tree;
+    for (const Walk& walk : walks_) {
+      tree.clear();
+      access::pack(walk.claim.tiling, tree);
+      const ClaimHead head{walk.claim.position, walk.claim.bytes, static_cast<Offset>(tree.size())};
+      const auto* bytes = reinterpret_cast<const std::byte*>(&head);
+      told.insert(told.end(), bytes, bytes + sizeof head);
+      told.insert(told.end(), tree.begin(), tree.end());
+    }
+  }
+
+  [[nodiscard]] Facts facts_of_team(std::size_t told_bytes) const {
+    Facts facts;
+    facts.told_bytes = told_bytes;
+    for (const Walk& walk : walks_) {
+      const access::Bounds bounds = access::bounds_of(walk.claim.tiling, walk.claim.position, walk.claim.bytes);
+      facts.first = facts.first == facts.end ? bounds.first : std::min(facts.first, bounds.first);
+      facts.end = std::max(facts.end, bounds.end);
+    }
+    return facts;
+  }
+
+  /// All local aggregators' facts to all of them, in as many steps as it takes to double one to all.
+  Status tell_facts(const Facts& mine) {
+    const PhaseScope phase(access_.trace, Phase::kExchange);
+    const std::vector<int>& ranks = access_.placement.local;
+    const std::size_t count = ranks.size();
+    const auto me = static_cast<std::size_t>(index_in(ranks, rank()));
+    std::vector<Facts> from_me_on(count);
+    from_me_on[0] = mine;
+    for (std::size_t have = 1; have < count; have *= 2) {
+      const std::size_t more = std::min(have, count - have);
+      const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
+      PENSTOCK_TRY(messages->receive(ranks[(me + have) % count], &from_me_on[have], more * sizeof(Facts)));
+      PENSTOCK_TRY(messages->send(ranks[(me + count - have) % count], from_me_on.data(), more * sizeof(Facts)));
+      PENSTOCK_TRY(messages->wait());
+      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(more * sizeof(Facts)));
+    }
+    all_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) all_[(me + i) % count] = from_me_on[i];
+    return {};
+  }
+
+  /// Nobody sends what another local aggregator has no memory to receive.
+  Status hear_of_failures() {
+    const PhaseScope phase(access_.trace, Phase::kExchange);
+    const std::vector<int>& ranks = access_.placement.local;
+    const std::size_t count = ranks.size();
+    const auto me = static_cast<std::size_t>(index_in(ranks, rank()));
+    std::int32_t failed = failure_.ok() ? 0 : 1;
+    for (std::size_t distance = 1; distance < count; distance *= 2) {
+      std::int32_t heard = 0;
+      const std::int32_t told = failed;
+      const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
+      PENSTOCK_TRY(messages->receive(ranks[(me + count - distance) % count], &heard, sizeof heard));
+      PENSTOCK_TRY(messages->send(ranks[(me + distance) % count], &told, sizeof told));
+      PENSTOCK_TRY(messages->wait());
+      failed = std::max(failed, heard);
+    }
+    stop_ = failed != 0;
+    return {};
+  }
+
+  /// Teams tell every global aggregator they reach what they access: descriptions, whose size does not depend on the pieces.
+  Status exchange_claims(const std::vector<std::byte>& told) {
+    const PhaseScope phase(access_.trace, Phase::kExchange);
+    const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
+    for (Peer& peer : peers_)
+      if (peer.rank != rank()) PENSTOCK_TRY(messages->receive(peer.rank, peer.told.data(), peer.told.size()));
+    const Facts& mine = all_[static_cast<std::size_t>(index_in(access_.placement.local, rank()))];
+    for (int place = 0; place < aggregators(); ++place) {
+      if (place == place_ || !access_.domains.reaches(mine.first, mine.end, place)) continue;
+      PENSTOCK_TRY(messages->send(rank_of(place), told.data(), told.size()));
+      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(told.size()));
+    }
+    PENSTOCK_TRY(messages->wait());
+    guarded([this] { return read_peers(); });
+    return {};
+  }
+
+  Status expect_peers() {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (!access_.domains.reaches(all_[i].first, all_[i].end, place_)) continue;
+      const int other = access_.placement.local[i];
+      peers_.push_back({other, std::vector<std::byte>(other == rank() ? 0 : all_[i].told_bytes), {}});
+    }
+    return {};
+  }
+
+  Status read_peers() {
+    std::vector<Claim> claims;
+    for (Peer& peer : peers_) {
+      if (peer.rank == rank())
+        peer.walks = walks_;
+      else
+        PENSTOCK_TRY(read_told(peer));
+      for (const Walk& walk : peer.walks) claims.push_back(walk.claim);
+      peer.told = {};
+    }
+    if (!access_.write) return {};
+    // Where all that arrives is one stretch of the file, nothing has to be marked as it arrives.
+    const access::Coalesced joined = access::coalesce(claims);
+    gapless_ = joined.wholes.size() == 1 && access::is_contiguous(joined.wholes[0].tiling);
+    return {};
+  }
+
+  static Status read_told(Peer& peer) {
+    std::span<const std::byte> rest = peer.told;
+    while (!rest.empty()) {
+      ClaimHead head;
+      if (rest.size() < sizeof head) return Status::failure(Code::kIntern, "rank " + std::to_string(peer.rank) + " sent a description that is cut off");
+      std::memcpy(&head, rest.data(), sizeof head);
+      rest = rest.subspan(sizeof head);
+      if (head.tree_bytes < 0 || static_cast<std::size_t>(head.tree_bytes) > rest.size())
+        return Status::failure(Code::kIntern, "rank " + std::to_string(peer.rank) + " sent a description that is cut off");
+      const auto tree_bytes = static_cast<std::size_t>(head.tree_bytes);
+      Result<Claim> claim = read_claim(rest.first(tree_bytes), head.position, head.bytes);
+      if (!claim.ok()) return claim.status();
+      peer.walks.emplace_back(std::move(*claim));
+      rest = rest.subspan(tree_bytes);
+    }
+    return {};
+  }
+
+  void cut_at_end_of_file() {
+    file_bytes_ = all_.front().file_bytes;
+    for (Walk& walk : walks_) walk.cut(file_bytes_);
+    for (Peer& peer : peers_)
+      for (Walk& walk : peer.walks) walk.cut(file_bytes_);
+  }
+
+  // --- What the team is told --------------------------------------------------------------------------------------------
+
+  /// The local aggregator tells its members, and they hear it.
+  Status hear() {
+    if (board_ == std::nullopt) {
+      stop_ = true;
+      return {};
+    }
+    const PhaseScope phase(access_.trace, Phase::kGather);
+    if (leads()) {
+      board_->plan() = {1, -1, 0, 0, 0};
+      if (!stop_ && failure_.ok()) guarded([this] { return tell(); });
+    }
+    (void)access_.team.meet({});
+    const Plan& plan = board_->plan();
+    stop_ = plan.stop != 0;
+    if (stop_) return {};
+    file_bytes_ = plan.file_bytes;
+    claims_ = plan.claims;
+    staging_bytes_ = plan.staging_bytes;
+    const Told& told = board_->told(access_.team.place());
+    own_claim_ = told.claim;
+    if (told.tree_bytes > 0) {
+      Result<Claim> whole = read_claim(board_->trees().subspan(static_cast<std::size_t>(told.tree_at), static_cast<std::size_t>(told.tree_bytes)),
+                                       told.position, told.bytes);
+      if (!whole.ok()) return whole.status();
+      whole_.emplace(std::move(*whole));
+    }
+    return {};
+  }
+
+  Status tell() {
+    std::vector<std::byte> tree;
+    Offset used = 0;
+    std::vector<Told> of_claim(walks_.size());
+    for (std::size_t claim = 0; claim < walks_.size(); ++claim) {
+      of_claim[claim] = {static_cast<std::int64_t>(claim), 0, used, claim_at(claim).position, claim_at(claim).bytes};
+      if (joined_[claim] < 2) continue;
+      tree.clear();
+      access::pack(claim_at(claim).tiling, tree);
+      // What was joined is described more shortly than its parts, whose descriptions have been read and are in this room.
+      if (static_cast<std::size_t>(used) + tree.size() > board_->trees().size())
+        return Status::failure(Code::kIntern, "a joined description is longer than its parts");
+      std::copy(tree.begin(), tree.end(), board_->trees().begin() + used);
+      of_claim[claim].tree_bytes = static_cast<Offset>(tree.size());
+      used += static_cast<Offset>(tree.size());
+    }
+    for (int member = 0; member < access_.team.size(); ++member) {
+      const int claim = claim_of_member_[static_cast<std::size_t>(member)];
+      board_->told(member) = claim < 0 ? Told{-1, 0, 0, 0, 0} : of_claim[static_cast<std::size_t>(claim)];
+    }
+    board_->plan() = {0, place_, file_bytes_, static_cast<std::int64_t>(walks_.size()), most_in_a_round()};
+    return {};
+  }
+
+  /// Of the team's data, at least as much as lies in any one round.
   [[nodiscard]] Offset most_in_a_round() const {
     Offset most = 0;
-    for (Offset position = access_.position; position < end_;) {
-      const Offset round = access_.domains.round_of(access::offset_of(access_.file, position));
-      const Offset next = positions_until(access_.file, position, end_, access_.domains.window(round + 1, 0));
-      most = std::max(most, next - position);
-      position = next;
+    for (const Walk& of : walks_) {
+      Offset most_of_claim = 0;
+      for (Walk walk = of; walk.has_more();) {
+        const Offset round = access_.domains.round_of(walk.offset());
+        const Offset next = walk.position_at(access_.domains.window(round + 1, 0));
+        most_of_claim = std::max(most_of_claim, next - walk.next);
+        walk.next = next;
+      }
+      most += most_of_claim;
     }
     return most;
   }
 
-  /// Ranks with data tell every aggregator they reach what they access: the whole description, whose size does not depend on the pieces.
-  Status exchange_claims() {
-    const PhaseScope phase(access_.trace, Phase::kWait);
-    const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
-    for (std::size_t i = 0; i < peers_.size(); ++i)
-      if (peers_[i].rank != rank()) PENSTOCK_TRY(messages->receive(peers_[i].rank, arrived_[i].data(), arrived_[i].size()));
-    std::vector<std::byte> told;
-    if (has_data()) {
-      const Claim claim{access_.position, end_ - access_.position};
-      told.resize(sizeof claim + tree_.size());
-      std::memcpy(told.data(), &claim, sizeof claim);
-      std::copy(tree_.begin(), tree_.end(), told.begin() + sizeof claim);
-      const Facts& mine = all_[static_cast<std::size_t>(rank())];
-      for (int place = 0; place < access_.domains.aggregators(); ++place) {
-        const int to = access_.aggregators[static_cast<std::size_t>(place)];
-        if (to != rank() && access_.domains.reaches(mine.first, mine.end, place)) PENSTOCK_TRY(messages->send(to, told.data(), told.size()));
-      }
+  Status share_buffers() {
+    if (alone()) {
+      claims_ = static_cast<std::int64_t>(walks_.size());
+      own_claim_ = walks_.empty() ? -1 : 0;
+      staging_bytes_ = direct() ? 0 : most_in_a_round();
     }
-    PENSTOCK_TRY(messages->wait());
-    for (std::size_t i = 0; i < peers_.size(); ++i) read_claim(peers_[i], arrived_[i]);
-    arrived_.clear();
+    if (!access_.write) own_.cut(file_bytes_);
+    own_end_ = own_.end;
+    const Offset window_bytes = place_ >= 0 ? access_.domains.window_bytes() : 0;
+    const Result<std::byte*> memory = access_.team.memory(1, Buffers::bytes_for(claims_, aggregators(), window_bytes, staging_bytes_));
+    if (!memory.ok()) return memory.status();
+    buffers_ = Buffers(*memory, claims_, aggregators(), window_bytes, staging_bytes_);
+    if (!access_.memory_contiguous && whole_.has_value())
+      PENSTOCK_TRY(access_.kept.own.reserve(std::min(own_end_ - access_.position, access_.domains.window_bytes())));
+    if (aggregates()) {
+      for (int slot = 0; slot < kSlots; ++slot) PENSTOCK_TRY(window(slot).use(buffers_.window(slot), window_bytes));
+      PENSTOCK_TRY(staging().reserve(window_bytes));
+      guarded([this] {
+        batch_.reserve(kBatchMax);
+        return Status();
+      });
+    }
+    if (leads()) publish(first_ = next_step(), 0);
     return {};
   }
 
-  void read_claim(Peer& peer, const std::vector<std::byte>& message) {
-    if (peer.rank == rank()) {
-      peer.file = access_.file;
-      peer.next = access_.position;
-      peer.end = end_;
-      return;
-    }
-    Claim claim;
-    std::memcpy(&claim, message.data(), sizeof claim);
-    Result<access::Tiling> tiling = access::unpack(std::span(message).subspan(sizeof claim));
-    Offset end = 0;
-    if (!tiling.ok()) return fail(tiling.status());
-    if (claim.position < 0 || claim.bytes < 0 || !checked_add(claim.position, claim.bytes, end))
-      return fail(Status::failure(Code::kIntern, "rank " + std::to_string(peer.rank) + " described an access that cannot be"));
-    peer.file = std::move(*tiling);
-    peer.next = claim.position;
-    peer.end = end;
-  }
+  // --- A member's data --------------------------------------------------------------------------------------------------
 
-  Status move() {
-    for (;;) {
-      const Offset own = has_data_from(next_) ? round_at(access_.file, next_) : INT64_MAX;
-      const Offset served = place_ >= 0 ? next_served_round() : INT64_MAX;
-      const Offset round = std::min(own, served);
-      if (round == INT64_MAX) return {};
-      PENSTOCK_TRY(access_.write ? write_round(round, own == round, served == round) : read_round(round, own == round, served == round));
-    }
-  }
-
-  [[nodiscard]] bool has_data_from(Offset position) const { return position < end_; }
-  [[nodiscard]] Offset round_at(const access::Tiling& file, Offset position) const {
-    return access_.domains.round_of(access::offset_of(file, position));
-  }
-
-  /// The first round in which some peer has data in this aggregator's window.  Peers are moved on to it.
-  Offset next_served_round() {
-    Offset next = INT64_MAX;
-    for (Peer& peer : peers_) {
-      while (peer.next < peer.end) {
-        const Offset offset = access::offset_of(peer.file, peer.next);
-        Offset round = access_.domains.round_of(offset);
-        // Before this aggregator's window of that round, in it, or behind it.
-        Offset first = access_.domains.window(round, place_);
-        if (offset < first) {
-          peer.next = positions_until(peer.file, peer.next, peer.end, first);
-          continue;
-        }
-        if (offset >= access_.domains.window_end(first)) {
-          peer.next = positions_until(peer.file, peer.next, peer.end, access_.domains.window(round + 1, place_));
-          continue;
-        }
-        next = std::min(next, round);
-        break;
-      }
-    }
-    return next;
-  }
-
-  /// This rank's data of a round, by aggregator: body(rank, position, bytes).
-  template <typename Body>
-  Status for_own_parts(Offset round, Body body) {
-    for (int place = 0; place < access_.domains.aggregators() && next_ < end_; ++place) {
-      const Offset first = access_.domains.window(round, place);
-      const Offset to = positions_until(access_.file, next_, end_, access_.domains.window_end(first));
-      if (to == next_) continue;
-      const int other = access_.aggregators[static_cast<std::size_t>(place)];
-      if (other != rank()) PENSTOCK_TRY(body(other, next_, to - next_));
-      next_ = to;
-    }
-    return {};
-  }
-
+  FileWindow& window(int slot) { return access_.kept.windows[slot]; }
+  Room& staging() { return access_.kept.staging; }
   [[nodiscard]] Offset memory_position(Offset position) const { return position - access_.position; }
 
-  /// Copies between contiguous bytes and this rank's memory.
-  void pack_own(Offset position, Offset bytes, std::byte* contiguous, bool to_memory) {
+  /// This rank's data of a round, to or from the team's buffers.
+  void move_own(Offset round, int slot, bool to_buffers) {
+    const PhaseScope phase(access_.trace, alone() ? Phase::kCopy : Phase::kGather);
+    for (int place = 0; place < aggregators() && own_.has_more(); ++place) {
+      const Offset first = access_.domains.window(round, place);
+      const Offset to = own_.position_at(access_.domains.window_end(first));
+      if (to == own_.next) continue;
+      if (place == place_)
+        move_in_window(buffers_.window(slot), first, to - own_.next, to_buffers);
+      else if (!direct())
+        move_in_staging(slot, place, first, to, to_buffers);
+      own_.next = to;
+    }
+  }
+
+  /// Straight between this rank's memory and the window that begins at `first`.
+  void move_in_window(std::byte* window, Offset first, Offset bytes, bool to_window) {
+    access::Zip zip(access_.file, own_.next, access_.memory, memory_position(own_.next), bytes);
+    access::Step step;
+    while (zip.next(step)) {
+      std::byte* const in_window = window + (step.file_offset - first);
+      std::byte* const in_memory = access_.buffer + step.memory_offset;
+      if (to_window)
+        access::copy_strided(in_window, step.file_stride, in_memory, step.memory_stride, step.length, step.count);
+      else
+        access::copy_strided(in_memory, step.memory_stride, in_window, step.file_stride, step.length, step.count);
+    }
+  }
+
+  /// Between this rank's memory and its place in the message for an aggregator.
+  void move_in_staging(int slot, int place, Offset first, Offset to, bool to_staging) {
+    std::byte* const message = buffers_.staging(slot) + buffers_.place(slot, own_claim_, place);
+    if (!whole_.has_value()) {
+      // The claim is this rank's own; the message begins with its first byte in the window.
+      move_packed(own_.next, to - own_.next, message, to_staging);
+      return;
+    }
+    const Offset start = whole_->position_at(first) - whole_->claim.position;
+    std::byte* contiguous = access_.buffer + memory_position(own_.next);
+    const Offset bytes = to - own_.next;
+    if (!access_.memory_contiguous) {
+      contiguous = access_.kept.own.data();
+      if (to_staging) move_packed(own_.next, bytes, contiguous, true);
+    }
+    access::Within within(whole_->claim, own_.claim, memory_position(own_.next), memory_position(to));
+    access::PackedStep step;
+    Result<bool> more = within.next(step);
+    for (; more.ok() && *more; more = within.next(step)) {
+      std::byte* const packed = message + (step.whole_position - start);
+      std::byte* const mine = contiguous + (step.member_position - memory_position(own_.next));
+      if (to_staging)
+        access::copy_strided(packed, step.whole_stride, mine, step.length, step.length, step.count);
+      else
+        access::copy_strided(mine, step.length, packed, step.whole_stride, step.length, step.count);
+    }
+    fail_if(more.status());
+    if (!access_.memory_contiguous && !to_staging) move_packed(own_.next, bytes, contiguous, false);
+  }
+
+  /// Between this rank's memory and contiguous bytes.
+  void move_packed(Offset position, Offset bytes, std::byte* contiguous, bool from_memory) {
     const access::Tiling plain = access::bytes_at(0);
     access::Zip zip(plain, 0, access_.memory, memory_position(position), bytes);
     access::Step step;
     while (zip.next(step)) {
       std::byte* const memory = access_.buffer + step.memory_offset;
       std::byte* const packed = contiguous + step.file_offset;
-      if (to_memory)
-        access::copy_strided(memory, step.memory_stride, packed, step.file_stride, step.length, step.count);
-      else
+      if (from_memory)
         access::copy_strided(packed, step.file_stride, memory, step.memory_stride, step.length, step.count);
-    }
-  }
-
-  /// Copies between the window and contiguous bytes that stand for positions [position, +bytes) of a peer, or this rank's own memory.
-  void copy_window(const Peer& peer, Offset position, Offset bytes, std::byte* contiguous, bool to_window) {
-    static const access::Tiling plain = access::bytes_at(0);
-    const bool own = peer.rank == rank();
-    access::Zip zip(peer.file, position, own ? access_.memory : plain, own ? memory_position(position) : 0, bytes);
-    std::byte* const base = own ? access_.buffer : contiguous;
-    access::Step step;
-    while (zip.next(step)) {
-      std::byte* const in_file = window_.at(step.file_offset);
-      std::byte* const in_memory = base + step.memory_offset;
-      if (!to_window) {
-        access::copy_strided(in_memory, step.memory_stride, in_file, step.file_stride, step.length, step.count);
-        continue;
-      }
-      access::copy_strided(in_file, step.file_stride, in_memory, step.memory_stride, step.length, step.count);
-      if (step.count == 1 || step.file_stride == step.length)
-        window_.mark(step.file_offset, step.length * step.count);
       else
-        for (Offset i = 0; i < step.count; ++i) window_.mark(step.file_offset + i * step.file_stride, step.length);
+        access::copy_strided(memory, step.memory_stride, packed, step.file_stride, step.length, step.count);
     }
   }
 
-  // --- Writing ------------------------------------------------------------------------------------------------------
-
-  Status write_round(Offset round, bool sends, bool serves) {
-    const std::unique_ptr<comm::Exchange> out = access_.comm.exchange();
-    if (sends) {
-      const PhaseScope phase(access_.trace, Phase::kCopy);
-      Offset packed = 0;
-      PENSTOCK_TRY(for_own_parts(round, [&](int to, Offset position, Offset bytes) {
-        const std::byte* data = nullptr;
-        if (access_.memory_contiguous) {
-          data = access_.buffer + memory_position(position);
-        } else {
-          pack_own(position, bytes, access_.kept.own.data() + packed, false);
-          data = access_.kept.own.data() + packed;
-          packed += bytes;
-        }
-        return out->send(to, data, static_cast<std::size_t>(bytes));
-      }));
-    }
-    if (serves) {
-      PENSTOCK_TRY(collect(round));
-      if (failure_.ok()) fail_if(write_window());
-    }
-    const PhaseScope phase(access_.trace, Phase::kWait);
-    return out->wait();
+  void meet() {
+    if (alone()) return;
+    const PhaseScope phase(access_.trace, Phase::kGather);
+    (void)access_.team.meet({});
   }
 
-  /// A message on its way to the staging buffer.
-  struct Arriving {
-    const Peer* peer;
-    Offset position;
-    Offset bytes;
-    Offset staged;
-  };
+  /// All that a member does.  What fails here is told in the agreement that ends the call.
+  Status follow() {
+    for (int i = 0;; ++i) {
+      const int slot = i % kSlots;
+      const Round round = buffers_.round(slot);
+      if (round.over != 0) return {};
+      if (access_.write && round.moves != 0) move_own(round.number, slot, true);
+      meet();
+      if (!access_.write && round.moves != 0) move_own(round.number, slot, false);
+    }
+  }
 
-  Status collect(Offset round) {
-    const Offset first = access_.domains.window(round, place_);
-    const Offset end = access_.domains.window_end(first);
-    const access::Bounds touched = touched_in(first, end);
-    window_.begin(touched.first, touched.end - touched.first);
-    const std::unique_ptr<comm::Exchange> in = access_.comm.exchange();
+  // --- Rounds -----------------------------------------------------------------------------------------------------------
+
+  Step next_step() {
+    Offset own = INT64_MAX;
+    for (const Walk& walk : walks_)
+      if (walk.has_more()) own = std::min(own, access_.domains.round_of(walk.offset()));
+    const Offset served = aggregates() ? next_served_round() : INT64_MAX;
+    Step step;
+    step.round = std::min(own, served);
+    step.moves = own == step.round;
+    step.serves = served == step.round;
+    return step;
+  }
+
+  /// The first round in which some team has data in this aggregator's window.  Their walks are moved on to it.
+  Offset next_served_round() {
+    Offset next = INT64_MAX;
+    for (Peer& peer : peers_)
+      for (Walk& walk : peer.walks) next = std::min(next, next_round_of(walk));
+    return next;
+  }
+
+  Offset next_round_of(Walk& walk) const {
+    while (walk.has_more()) {
+      const Offset offset = walk.offset();
+      const Offset round = access_.domains.round_of(offset);
+      // Before this aggregator's window of that round, in it, or behind it.
+      const Offset first = access_.domains.window(round, place_);
+      if (offset < first)
+        walk.next = walk.position_at(first);
+      else if (offset >= access_.domains.window_end(first))
+        walk.next = walk.position_at(access_.domains.window(round + 1, place_));
+      else
+        return round;
+    }
+    return INT64_MAX;
+  }
+
+  /// Tells the members of a step, and remembers the messages that it takes.
+  void publish(const Step& step, int slot) {
+    buffers_.round(slot) = {step.round, step.over() ? 1 : 0, step.moves ? 1 : 0};
+    std::vector<Message>& messages = messages_[slot];
+    messages.clear();
+    if (!step.moves) return;
     Offset staged = 0;
-    for (Peer& peer : peers_) {
-      const Offset from = peer.next;
-      const Offset to = in_window(peer, first, end);
-      if (to == from) continue;
-      const Offset bytes = to - from;
-      peer.next = to;
-      if (peer.rank == rank()) {
-        const PhaseScope phase(access_.trace, Phase::kCopy);
-        copy_window(peer, from, bytes, nullptr, true);
-        continue;
+    for (int place = 0; place < aggregators(); ++place) {
+      const Offset end = access_.domains.window_end(access_.domains.window(step.round, place));
+      const std::size_t first_message = messages.size();
+      for (std::size_t claim = 0; claim < walks_.size(); ++claim) {
+        Walk& walk = walks_[claim];
+        const Offset bytes = walk.position_at(end) - walk.next;
+        buffers_.place(slot, static_cast<Offset>(claim), place) = staged;
+        if (place != place_ && bytes > 0) {
+          std::byte* const data = direct() ? access_.buffer + memory_position(walk.next) : buffers_.staging(slot) + staged;
+          // As message_end() cuts them.
+          if (messages.size() > first_message && messages.back().bytes + bytes <= access_.domains.window_bytes())
+            messages.back().bytes += bytes;
+          else
+            messages.push_back({rank_of(place), data, bytes});
+          if (!direct()) staged += bytes;
+        }
+        walk.next += bytes;
       }
-      const access::Bounds bounds = access::bounds_of(peer.file, from, bytes);
-      if (bounds.end - bounds.first == bytes) {
-        PENSTOCK_TRY(in->receive(peer.rank, window_.at(bounds.first), static_cast<std::size_t>(bytes)));
-        window_.mark(bounds.first, bytes);
-        continue;
-      }
-      if (staged + bytes > staging_.size()) {
-        PENSTOCK_TRY(take_in(*in));
-        staged = 0;
-      }
-      PENSTOCK_TRY(in->receive(peer.rank, staging_.data() + staged, static_cast<std::size_t>(bytes)));
-      arriving_.push_back({&peer, from, bytes, staged});
-      staged += bytes;
     }
-    return take_in(*in);
   }
 
-  /// Where the peer's data in the window ends; its `next` when it has none there.
-  static Offset in_window(const Peer& peer, Offset first, Offset end) {
-    if (peer.next == peer.end || access::offset_of(peer.file, peer.next) < first) return peer.next;
-    return positions_until(peer.file, peer.next, peer.end, end);
+  /// Ranks of one team may write the same bytes, or want them: then their parts are more than a window, and more than one message.
+  [[nodiscard]] std::size_t message_end(std::size_t begin, std::size_t end) const {
+    Offset bytes = parts_[begin].bytes;
+    while (++begin < end && bytes + parts_[begin].bytes <= access_.domains.window_bytes()) bytes += parts_[begin].bytes;
+    return begin;
   }
 
-  /// From the first to the last byte of the window that some peer has.
-  [[nodiscard]] access::Bounds touched_in(Offset first, Offset end) const {
-    access::Bounds touched{end, first};
-    for (const Peer& peer : peers_) {
-      const Offset to = in_window(peer, first, end);
-      if (to == peer.next) continue;
-      const access::Bounds bounds = access::bounds_of(peer.file, peer.next, to - peer.next);
-      touched.first = std::min(touched.first, bounds.first);
-      touched.end = std::max(touched.end, bounds.end);
+  Status lead() { return access_.write ? lead_writing() : lead_reading(); }
+
+  // --- Writing ----------------------------------------------------------------------------------------------------------
+
+  Status lead_writing() {
+    Step step = first_;
+    Status status;  // a failure of messages: from then on only the team is kept going
+    for (int i = 0; !step.over(); ++i) {
+      const int slot = i % kSlots;
+      const int before = (i + kSlots - 1) % kSlots;
+      if (!status.ok()) peers_.clear();
+      in_[slot] = access_.comm.exchange();
+      out_[slot] = access_.comm.exchange();
+      if (step.serves && status.ok()) status = expect_data(step.round, slot);
+      if (step.moves) move_own(step.round, slot, true);
+      const Step next = next_step();
+      publish(next, (i + 1) % kSlots);
+      meet();
+      if (status.ok()) status = send_messages(slot);
+      // The round before: its data go to the file while this one's are on their way.
+      if (status.ok() && i > 0) status = finish_writing(before);
+      if (step.serves && status.ok()) status = take_in(slot);
+      step = next;
+      last_ = slot;
     }
-    return touched;
+    if (status.ok() && last_ >= 0) status = finish_writing(last_);
+    return status;
   }
 
-  Status take_in(comm::Exchange& in) {
-    {
-      const PhaseScope phase(access_.trace, Phase::kWait);
-      PENSTOCK_TRY(in.wait_received());
+  Status send_messages(int slot) {
+    for (const Message& message : messages_[slot]) {
+      count_message(message.rank, message.bytes);
+      PENSTOCK_TRY(out_[slot]->send(message.rank, message.data, static_cast<std::size_t>(message.bytes)));
     }
-    const PhaseScope phase(access_.trace, Phase::kCopy);
-    for (const Arriving& message : arriving_) copy_window(*message.peer, message.position, message.bytes, staging_.data() + message.staged, true);
-    arriving_.clear();
     return {};
   }
 
-  Status write_window() {
+  void count_message(int to, Offset bytes) {
+    access_.trace.count(Counter::kMessages);
+    access_.trace.count(Counter::kMessageBytes, bytes);
+    const comm::Topology& topology = access_.comm.topology();
+    if (topology.node_of_rank[static_cast<std::size_t>(to)] == topology.node) return;
+    access_.trace.count(Counter::kMessagesBetweenNodes);
+    access_.trace.count(Counter::kBytesBetweenNodes, bytes);
+  }
+
+  /// What is in the file is not this call's business any more.
+  Status finish_writing(int slot) {
+    if (served_[slot] && failure_.ok()) fail_if(write_window(window(slot)));
+    served_[slot] = false;
+    const PhaseScope phase(access_.trace, Phase::kCommunicate);
+    return out_[slot]->wait();
+  }
+
+  /// The parts of a peer's data that lie in the window of a round are put behind `parts_`.
+  void take_parts(Peer& peer, Offset first, FileWindow& window) {
+    const Offset end = access_.domains.window_end(first);
+    for (Walk& walk : peer.walks) {
+      if (!walk.has_more() || walk.offset() < first) continue;
+      const Offset to = walk.position_at(end);
+      if (to == walk.next) continue;
+      parts_.push_back({&walk.claim, walk.next, to - walk.next, 0});
+      const access::Bounds bounds = access::bounds_of(walk.claim.tiling, walk.next, to - walk.next);
+      window.touch(bounds.first, bounds.end);
+      walk.next = to;
+    }
+  }
+
+  [[nodiscard]] static access::Bounds bounds_of(const Part& part) { return access::bounds_of(part.claim->tiling, part.position, part.bytes); }
+
+  /// Posts the receives of a round.
+  Status expect_data(Offset round, int slot) {
+    const Offset first = access_.domains.window(round, place_);
+    window(slot).begin(first);
+    parts_.clear();
+    arriving_.clear();
+    expected_.clear();
+    next_expected_ = 0;
+    staged_ = 0;
+    served_[slot] = true;
+    for (Peer& peer : peers_) {
+      std::size_t begin = parts_.size();
+      take_parts(peer, first, window(slot));
+      if (peer.rank == rank()) continue;
+      for (std::size_t end = 0; begin < parts_.size(); begin = end) {
+        end = message_end(begin, parts_.size());
+        expected_.push_back({peer.rank, begin, end});
+      }
+    }
+    return post_receives(slot);
+  }
+
+  /// As many as there is room for.  It does not wait for room: what this rank has to send is not on its way yet.
+  Status post_receives(int slot) {
+    for (; next_expected_ < expected_.size(); ++next_expected_) {
+      const Expected& message = expected_[next_expected_];
+      const std::span<Part> parts = std::span(parts_).subspan(message.begin, message.end - message.begin);
+      const Offset bytes = bytes_of(parts);
+      if (in_one_piece(parts)) {
+        PENSTOCK_TRY(in_[slot]->receive(message.rank, window(slot).at(bounds_of(parts[0]).first), static_cast<std::size_t>(bytes)));
+        continue;
+      }
+      if (staged_ + bytes > staging().size()) return {};
+      PENSTOCK_TRY(in_[slot]->receive(message.rank, staging().data() + staged_, static_cast<std::size_t>(bytes)));
+      for (Part& part : parts) {
+        part.staged = staged_;
+        staged_ += part.bytes;
+        arriving_.push_back(part);
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] static Offset bytes_of(std::span<const Part> parts) {
+    Offset bytes = 0;
+    for (const Part& part : parts) bytes += part.bytes;
+    return bytes;
+  }
+  /// Such a message comes from or goes to the window itself.
+  [[nodiscard]] static bool in_one_piece(std::span<const Part> parts) {
+    const access::Bounds bounds = bounds_of(parts[0]);
+    return parts.size() == 1 && bounds.end - bounds.first == parts[0].bytes;
+  }
+
+  Status take_in(int slot) {
+    PENSTOCK_TRY(scatter(slot));
+    while (next_expected_ < expected_.size()) {
+      PENSTOCK_TRY(post_receives(slot));
+      PENSTOCK_TRY(scatter(slot));
+    }
+    if (gapless_) return {};
+    const PhaseScope phase(access_.trace, Phase::kCopy);
+    FileWindow& marked = window(slot);
+    marked.clear_marks();
+    for (const Part& part : parts_) {
+      access::Cursor cursor(part.claim->tiling, part.position, part.bytes);
+      access::Run run;
+      while (cursor.next(run)) {
+        if (run.count == 1 || run.stride == run.length)
+          marked.mark(run.offset, run.length * run.count);
+        else
+          for (Offset i = 0; i < run.count; ++i) marked.mark(run.offset + i * run.stride, run.length);
+      }
+    }
+    return {};
+  }
+
+  /// Waits for what was posted, and puts what is in the staging memory into the window.
+  Status scatter(int slot) {
+    {
+      const PhaseScope phase(access_.trace, Phase::kCommunicate);
+      PENSTOCK_TRY(in_[slot]->wait_received());
+    }
+    const PhaseScope phase(access_.trace, Phase::kCopy);
+    for (const Part& part : arriving_) copy_part(part, window(slot), true);
+    arriving_.clear();
+    staged_ = 0;
+    return {};
+  }
+
+  /// Between the window and the staging memory.
+  void copy_part(const Part& part, FileWindow& window, bool to_window) {
+    const access::Tiling plain = access::bytes_at(0);
+    access::Zip zip(part.claim->tiling, part.position, plain, 0, part.bytes);
+    std::byte* const staged = staging().data() + part.staged;
+    access::Step step;
+    while (zip.next(step)) {
+      std::byte* const in_file = window.at(step.file_offset);
+      std::byte* const packed = staged + step.memory_offset;
+      if (to_window)
+        access::copy_strided(in_file, step.file_stride, packed, step.memory_stride, step.length, step.count);
+      else
+        access::copy_strided(packed, step.memory_stride, in_file, step.file_stride, step.length, step.count);
+    }
+  }
+
+  Status write_window(FileWindow& written) {
     const PhaseScope phase(access_.trace, Phase::kWrite);
-    Offset first = 0;
-    Offset end = window_.first();
-    while (window_.next_stretch(end, first, end)) {
-      batch_.push_back({first, window_.at(first), static_cast<std::size_t>(end - first), 0});
-      access_.trace.count(Counter::kStoreBytesWritten, end - first);
-      if (batch_.size() == kBatchMax) PENSTOCK_TRY(write_batch());
+    Offset first = written.touched_first();
+    Offset end = written.touched_end();
+    if (gapless_) {
+      PENSTOCK_TRY(add_to_batch(written, first, end));
+    } else {
+      end = first;
+      while (written.next_stretch(end, first, end)) PENSTOCK_TRY(add_to_batch(written, first, end));
     }
     return write_batch();
+  }
+
+  Status add_to_batch(FileWindow& written, Offset first, Offset end) {
+    batch_.push_back({first, written.at(first), static_cast<std::size_t>(end - first), 0});
+    access_.trace.count(Counter::kStoreBytesWritten, end - first);
+    return batch_.size() == kBatchMax ? write_batch() : Status();
   }
 
   Status write_batch() {
@@ -416,77 +870,92 @@ class Engine {
     return status;
   }
 
-  // --- Reading ------------------------------------------------------------------------------------------------------
+  // --- Reading ----------------------------------------------------------------------------------------------------------
 
-  Status read_round(Offset round, bool receives, bool serves) {
-    const std::unique_ptr<comm::Exchange> in = access_.comm.exchange();
-    const Offset begin = next_;
-    Offset packed = 0;
-    if (receives)
-      PENSTOCK_TRY(for_own_parts(round, [&](int from, Offset position, Offset bytes) {
-        if (access_.memory_contiguous)
-          return in->receive(from, access_.buffer + memory_position(position), static_cast<std::size_t>(bytes));
-        packed += bytes;
-        return in->receive(from, access_.kept.own.data() + (packed - bytes), static_cast<std::size_t>(bytes));
-      }));
-    if (serves) PENSTOCK_TRY(deliver(round));
-    {
-      const PhaseScope phase(access_.trace, Phase::kWait);
-      PENSTOCK_TRY(in->wait());
+  Status lead_reading() {
+    Step step = first_;
+    Status status;
+    for (int i = 0; !step.over(); ++i) {
+      const int slot = i % kSlots;
+      if (!status.ok()) peers_.clear();
+      in_[slot] = access_.comm.exchange();
+      if (status.ok()) status = receive_messages(slot);
+      if (step.serves && status.ok()) status = deliver(step.round, slot);
+      const Step next = next_step();
+      publish(next, (i + 1) % kSlots);
+      if (status.ok()) {
+        const PhaseScope phase(access_.trace, Phase::kCommunicate);
+        status = in_[slot]->wait();
+      }
+      meet();
+      if (step.moves) move_own(step.round, slot, false);
+      step = next;
     }
-    if (!receives || access_.memory_contiguous) return {};
-    // Once more over the same parts, to where they belong.
-    const PhaseScope phase(access_.trace, Phase::kCopy);
-    next_ = begin;
-    packed = 0;
-    return for_own_parts(round, [&](int, Offset position, Offset bytes) {
-      pack_own(position, bytes, access_.kept.own.data() + packed, true);
-      packed += bytes;
-      return Status();
-    });
+    return status.ok() ? wait_delivered() : status;
   }
 
-  Status deliver(Offset round) {
+  Status receive_messages(int slot) {
+    for (const Message& message : messages_[slot])
+      PENSTOCK_TRY(in_[slot]->receive(message.rank, message.data, static_cast<std::size_t>(message.bytes)));
+    return {};
+  }
+
+  Status wait_delivered() {
+    if (delivered_ == nullptr) return {};
+    const PhaseScope phase(access_.trace, Phase::kCommunicate);
+    return delivered_->wait();
+  }
+
+  Status deliver(Offset round, int slot) {
     const Offset first = access_.domains.window(round, place_);
-    const Offset end = access_.domains.window_end(first);
-    const access::Bounds touched = touched_in(first, end);
-    window_.begin(touched.first, touched.end - touched.first);
-    fail_if(read_window(touched));
-    const std::unique_ptr<comm::Exchange> out = access_.comm.exchange();
-    Offset staged = 0;
+    FileWindow& read = window(slot);
+    read.begin(first);
+    parts_.clear();
+    ends_.clear();
     for (Peer& peer : peers_) {
-      const Offset from = peer.next;
-      const Offset to = in_window(peer, first, end);
-      if (to == from) continue;
-      const Offset bytes = to - from;
-      peer.next = to;
-      const PhaseScope phase(access_.trace, Phase::kCopy);
-      if (peer.rank == rank()) {
-        copy_window(peer, from, bytes, nullptr, false);
-        continue;
-      }
-      const access::Bounds bounds = access::bounds_of(peer.file, from, bytes);
-      if (bounds.end - bounds.first == bytes) {
-        PENSTOCK_TRY(out->send(peer.rank, window_.at(bounds.first), static_cast<std::size_t>(bytes)));
-        continue;
-      }
-      if (staged + bytes > staging_.size()) {
-        const PhaseScope waiting(access_.trace, Phase::kWait);
-        PENSTOCK_TRY(out->wait());
-        staged = 0;
-      }
-      copy_window(peer, from, bytes, staging_.data() + staged, false);
-      PENSTOCK_TRY(out->send(peer.rank, staging_.data() + staged, static_cast<std::size_t>(bytes)));
-      staged += bytes;
+      take_parts(peer, first, read);
+      ends_.push_back(parts_.size());
     }
-    const PhaseScope phase(access_.trace, Phase::kWait);
-    return out->wait();
+    if (delivered_slot_ == slot) PENSTOCK_TRY(wait_delivered());  // from this very window
+    fail_if(read_window(read));
+    PENSTOCK_TRY(wait_delivered());  // from the staging memory
+    delivered_ = access_.comm.exchange();
+    delivered_slot_ = slot;
+    staged_ = 0;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      while (begin < ends_[i]) {
+        const std::size_t end = peers_[i].rank == rank() ? ends_[i] : message_end(begin, ends_[i]);
+        if (peers_[i].rank != rank()) PENSTOCK_TRY(give(peers_[i].rank, std::span(parts_).subspan(begin, end - begin), read));
+        begin = end;
+      }
+    }
+    return {};
+  }
+
+  Status give(int to, std::span<Part> parts, FileWindow& read) {
+    const Offset bytes = bytes_of(parts);
+    count_message(to, bytes);
+    if (in_one_piece(parts)) return delivered_->send(to, read.at(bounds_of(parts[0]).first), static_cast<std::size_t>(bytes));
+    if (staged_ + bytes > staging().size()) {
+      PENSTOCK_TRY(wait_delivered());
+      staged_ = 0;
+    }
+    const PhaseScope phase(access_.trace, Phase::kCopy);
+    const Offset start = staged_;
+    for (Part& part : parts) {
+      part.staged = staged_;
+      copy_part(part, read, false);
+      staged_ += part.bytes;
+    }
+    return delivered_->send(to, staging().data() + start, static_cast<std::size_t>(bytes));
   }
 
   /// From the first to the last byte that somebody wants.  What cannot be read is sent as zeros: everybody learns of the failure at the end.
-  Status read_window(const access::Bounds& touched) {
+  Status read_window(FileWindow& read) {
     const PhaseScope phase(access_.trace, Phase::kRead);
-    store::Transfer transfer{touched.first, window_.at(touched.first), static_cast<std::size_t>(touched.end - touched.first), 0};
+    const Offset first = read.touched_first();
+    store::Transfer transfer{first, read.at(first), static_cast<std::size_t>(read.touched_end() - first), 0};
     Status status = failure_.ok() ? access_.target.read(std::span(&transfer, 1)) : Status();
     access_.trace.count(Counter::kStoreReads);
     access_.trace.count(Counter::kStoreBytesRead, static_cast<std::int64_t>(transfer.done));
@@ -494,25 +963,72 @@ class Engine {
     return status;
   }
 
-  const Collective& access_;
-  Status failure_;  ///< the first that this rank met
-  Offset end_;      ///< of this rank's data positions
-  Offset next_ = access_.position;
-  int place_ = -1;  ///< among the aggregators
-  std::vector<std::byte> tree_;
-  std::vector<Facts> all_;
+  /// Between a local aggregator's staging memory, or the program's, and a global aggregator.
+  struct Message {
+    int rank;
+    std::byte* data;
+    Offset bytes;
+  };
 
-  // Aggregators only.
+  /// A message that brings parts_[begin] to parts_[end - 1].
+  struct Expected {
+    int rank;
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  const Collective& access_;
+  Status failure_;         ///< the first that this rank met
+  bool stop_ = false;      ///< some rank failed before anything was moved
+  int place_ = -1;         ///< of this rank's local aggregator among the global ones
+  Walk own_;               ///< this rank's data
+  Offset own_end_ = access_.position;  ///< where they end, in data positions
+  Offset file_bytes_ = INT64_MAX;
+  std::vector<std::byte> tree_;
+
+  // Of the team.
+  std::optional<Board> board_;
+  Buffers buffers_;
+  std::int64_t claims_ = 0;
+  Offset staging_bytes_ = 0;
+  std::int64_t own_claim_ = -1;
+  std::optional<Walk> whole_;  ///< the claim that this rank's was joined to
+
+  // Local aggregators only.
+  std::vector<Walk> walks_;           ///< what the team accesses
+  std::vector<int> claim_of_member_;  ///< -1: none
+  std::vector<int> joined_;           ///< members of each claim
+  std::int32_t other_code_ = 0;       ///< a member's failure
+  std::vector<Facts> all_;
+  Step first_;
+  std::vector<Message> messages_[kSlots];
+  std::unique_ptr<comm::Exchange> in_[kSlots], out_[kSlots];
+  int last_ = -1;
+
+  // Global aggregators only.
   std::vector<Peer> peers_;
-  std::vector<std::vector<std::byte>> arrived_;
-  FileWindow& window_ = access_.kept.window;
-  Room& staging_ = access_.kept.staging;
-  std::vector<Arriving> arriving_;
+  bool gapless_ = false;
+  bool served_[kSlots] = {};
+  std::vector<Part> parts_;     ///< of the round at hand
+  std::vector<Expected> expected_;
+  std::size_t next_expected_ = 0;  ///< that no receive is posted for
+  std::vector<Part> arriving_;  ///< those that come by the staging memory
+  std::vector<std::size_t> ends_;
+  Offset staged_ = 0;
+  std::unique_ptr<comm::Exchange> delivered_;
+  int delivered_slot_ = -1;
   std::vector<store::Transfer> batch_;
 };
 
 }  // namespace
 
-Result<Offset> two_phase(const Collective& access, Status mine) { return Engine(access, std::move(mine)).run(); }
+Result<Offset> two_phase(const Collective& access, Status mine) {
+  try {
+    return Engine(access, std::move(mine)).run();
+  } catch (const std::bad_alloc&) {
+    // A few bytes for a list, in the middle of it all.  What can be large is had before, where all ranks hear of a failure.
+    return Status::failure(Code::kNoMemory, "no memory in a collective access");
+  }
+}
 
 }  // namespace penstock::strategy

@@ -1,4 +1,6 @@
-// Two-phase access: ranks send what they write to aggregators, which access the file in large pieces; reads go the other way.
+// Two-phase access in two layers: ranks hand what they write to the local aggregator of their team through memory that they share, local aggregators
+// send it to global ones, and those access the file in large pieces; reads go the other way.  Where every rank is a team of its own, this is
+// plain two-phase access.
 // Knows comm, plans and an aggregator's way to the file; nothing of views' semantics, pointers or MPI.
 #pragma once
 
@@ -29,8 +31,9 @@ class Target {
 /// One rank's part of a collective access.  Tilings, positions and buffer as in strategy::Access.
 struct Collective {
   comm::Comm& comm;
-  const std::vector<int>& aggregators;  ///< ascending ranks, the same on all ranks
-  plan::FileDomains domains;            ///< among those aggregators, the same on all ranks
+  comm::Team& team;                  ///< the one that `placement` says
+  const plan::Placement& placement;  ///< the same aggregators on all ranks
+  plan::FileDomains domains;         ///< among the global aggregators, the same on all ranks
   Target& target;
   bool write = false;
   const access::Tiling& file;  ///< monotone, and not overlapping itself
@@ -48,9 +51,9 @@ struct Collective {
 /// Returns the bytes moved, counted from the start without a gap: all, or less at the end of the file (reads).  A failure on one rank is a failure
 /// there (and, where nothing could be begun, nothing is moved anywhere): the caller agrees on it.
 /// Bytes that no rank wrote are never touched: an aggregator writes what arrived, piece by piece where there are gaps.
-/// Memory: an aggregator has two windows, a bit per byte of a window, and a description of each rank that reaches it; a rank whose memory is not
-/// contiguous has what it moves in one round.
-/// Cost: O(ranks) once per call for the summary of all; then O(ranks that reach an aggregator) a round there.
+/// Memory: a global aggregator has three windows and as much again for messages, a bit per byte of the windows, and a description of what each
+/// team accesses that reaches it; a team of several has three times what it moves in a round.
+/// Cost: O(local aggregators) once per call for the summary of all; then O(descriptions that reach an aggregator) a round there.
 Result<Offset> two_phase(const Collective& access, Status mine);
 
 }  // namespace penstock::strategy

@@ -30,15 +30,26 @@ Status Room::reserve(Offset bytes) {
   return {};
 }
 
-Status FileWindow::reserve(Offset bytes) {
-  PENSTOCK_TRY(bytes_.reserve(bytes));
+Status FileWindow::use(std::byte* memory, Offset bytes) {
+  bytes_ = memory;
   return arrived_.reserve(static_cast<Offset>(words_for(bytes) * sizeof(std::uint64_t)));
 }
 
-void FileWindow::begin(Offset first, Offset length) {
+void FileWindow::begin(Offset first) {
   first_ = first;
-  length_ = length;
-  std::fill_n(arrived(), words_for(length), 0);
+  touched_first_ = INT64_MAX;
+  touched_end_ = first;
+}
+
+void FileWindow::touch(Offset first, Offset end) {
+  touched_first_ = std::min(touched_first_, first);
+  touched_end_ = std::max(touched_end_, end);
+}
+
+void FileWindow::clear_marks() {
+  if (touched_first_ >= touched_end_) return;
+  const std::size_t from = static_cast<std::size_t>((touched_first_ - first_) / kBits);
+  std::fill(arrived() + from, arrived() + words_for(touched_end_ - first_), 0);
 }
 
 void FileWindow::mark(Offset offset, Offset length) {
@@ -52,17 +63,19 @@ void FileWindow::mark(Offset offset, Offset length) {
 }
 
 bool FileWindow::next_stretch(Offset from, Offset& first, Offset& end) const {
-  const Offset words = static_cast<Offset>(words_for(length_));
+  if (from >= touched_end_) return false;
+  const Offset length = touched_end_ - first_;
+  const Offset words = static_cast<Offset>(words_for(length));
   const auto find = [&](Offset at, std::uint64_t unwanted) {  // the first bit from `at` on that differs from `unwanted`
     for (Offset word = at / kBits; word < words; ++word) {
       std::uint64_t bits = arrived()[word] ^ unwanted;
       if (word == at / kBits) bits &= ~std::uint64_t{0} << (at % kBits);
-      if (bits != 0) return std::min(word * kBits + std::countr_zero(bits), length_);
+      if (bits != 0) return std::min(word * kBits + std::countr_zero(bits), length);
     }
-    return length_;
+    return length;
   };
   const Offset begin = find(from - first_, 0);
-  if (begin >= length_) return false;
+  if (begin >= length) return false;
   first = first_ + begin;
   end = first_ + find(begin, ~std::uint64_t{0});
   return true;

@@ -23,18 +23,23 @@ class Room {
   Offset size_ = 0;
 };
 
-/// Memory that is kept from one collective access of a file to the next.  Thread rule: one access at a time.
+/// Borrows the memory; what has arrived it keeps itself.  Thread rule: one access at a time.
 class FileWindow {
  public:
-  /// Room for `bytes`; free where there was room before.  Fails with kNoMemory.
-  Status reserve(Offset bytes);
+  /// Gives it memory for `bytes`; free where there was room before.  Fails with kNoMemory.
+  Status use(std::byte* memory, Offset bytes);
 
-  /// Begins anew at a file offset: nothing has arrived.
-  void begin(Offset first, Offset length);
-  [[nodiscard]] std::byte* at(Offset offset) { return bytes_.data() + (offset - first_); }
-  [[nodiscard]] Offset first() const { return first_; }
+  /// Begins anew at a file offset: nothing has arrived, and nothing is touched.
+  void begin(Offset first);
+  /// Bytes of [first, end) will arrive.
+  void touch(Offset first, Offset end);
+  [[nodiscard]] Offset touched_first() const { return touched_first_; }
+  [[nodiscard]] Offset touched_end() const { return touched_end_; }
+  [[nodiscard]] std::byte* at(Offset offset) { return bytes_ + (offset - first_); }
 
-  /// [offset, offset + length) has arrived.
+  /// Forgets the marks of what is touched.
+  void clear_marks();
+  /// [offset, offset + length) has arrived.  Requires: it is touched.
   void mark(Offset offset, Offset length);
 
   /// The next stretch of bytes that have arrived, from `from` on; false when there is none.
@@ -43,17 +48,21 @@ class FileWindow {
  private:
   [[nodiscard]] std::uint64_t* arrived() const { return reinterpret_cast<std::uint64_t*>(arrived_.data()); }
 
-  Room bytes_;
-  Room arrived_;  ///< a bit per byte
+  std::byte* bytes_ = nullptr;
+  Room arrived_;  ///< a bit per byte, from first_ on
   Offset first_ = 0;
-  Offset length_ = 0;
+  Offset touched_first_ = 0;
+  Offset touched_end_ = 0;
 };
+
+/// What is under way at once: one round is being gathered, one communicated, one written.
+constexpr int kSlots = 3;
 
 /// All that one rank keeps for the two-phase accesses of a file.
 struct CollectiveMemory {
-  FileWindow window;  ///< aggregators only
-  Room staging;       ///< aggregators only: messages whose bytes do not abut in the file
-  Room own;           ///< this rank's data of a round, where its memory is not contiguous
+  FileWindow windows[kSlots];  ///< global aggregators only
+  Room staging;                ///< global aggregators only: messages whose bytes do not abut in the file
+  Room own;                    ///< this rank's data of a window, where its memory is not contiguous
 };
 
 }  // namespace penstock::strategy

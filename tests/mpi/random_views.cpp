@@ -8,6 +8,8 @@
 // ranks: 1 3
 // run: --cases 300
 // run: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 60
+// run: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 --cases 60
+// run: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096;cb_nodes=2 PENSTOCK_RANKS_PER_NODE=2 --cases 40
 // thorough: 1: --cases 6000 --seed 20241
 // thorough: 2: --cases 3000 --seed 20242
 // thorough: 3: --cases 1000 --seed 20243

@@ -326,6 +326,9 @@ def run_program(
     if program.preloaded_only and not options.preload:
         outcome.output = "needs --preload"
         return outcome
+    if options.strategy == "two_layer" and re.search(r"rank=[1-9]|write:2", environment.get("PENSTOCK_FAULT", "")):
+        outcome.output = "the fault is for a rank and a call of the store that are others where one rank of a node accesses the file for all"
+        return outcome
     command = [str(binary_of(program, mpi, options.build))]
     if program.kind != ".py" and not Path(command[0]).exists():
         outcome.output = f"{command[0]} was not built"
@@ -403,7 +406,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--preload", help="library to preload into the programs (libpenstock.so)")
     parser.add_argument(
         "--strategy",
-        choices=["independent", "mapped", "sieved", "two_phase"],
+        choices=["independent", "mapped", "sieved", "two_phase", "two_layer"],
         help="force one strategy for all files",
     )
     parser.add_argument(

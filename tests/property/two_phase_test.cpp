@@ -89,7 +89,8 @@ Case make_case(std::uint64_t seed) {
   made.ranks = static_cast<int>(1 + below(random, 6));
   made.ranks_per_node = static_cast<int>(1 + below(random, made.ranks));
   made.hints = hints::defaults();
-  made.hints.strategy = hints::Strategy::kTwoPhase;
+  made.hints.strategy = below(random, 2) == 0 ? hints::Strategy::kTwoPhase : hints::Strategy::kTwoLayer;
+  made.hints.local_aggregators = static_cast<int>(below(random, 4));
   made.hints.collective_buffer_bytes = 1 + below(random, below(random, 2) == 0 ? 64 : 1000);
   made.hints.aggregators = static_cast<int>(below(random, made.ranks + 2));
   const Tile tile = below(random, 2) == 0 ? regular_tile(random, made.ranks) : irregular_tile(random, made.ranks);
@@ -220,6 +221,53 @@ TEST(TwoPhase, DoesWhatEveryRankForItselfDoes) {
   }
 }
 
+TEST(TwoPhase, RanksMayAccessTheSameBytes) {
+  // All access all: an aggregator gets, or gives, many times what its memory for messages holds.
+  for (const int ranks_per_node : {1, 2, 3, 6})
+    for (const int local_aggregators : {1, 2})
+      for (const bool write : {true, false}) {
+        Case which;
+        which.ranks = 6;
+        which.ranks_per_node = ranks_per_node;
+        which.hints = hints::defaults();
+        which.hints.strategy = local_aggregators == 1 ? hints::Strategy::kTwoLayer : hints::Strategy::kTwoPhase;
+        which.hints.local_aggregators = local_aggregators;
+        which.hints.aggregators = 3;
+        which.hints.collective_buffer_bytes = 64;
+        const access::Type pair = *access::resized(0, 5, *access::hvector(2, 1, 2, *access::elementary(1)));
+        Part part;
+        part.view.filetype = access::tile(pair, 3);
+        part.view.filetype_size = pair.size();
+        part.view.contiguous = false;
+        part.bytes = part.memory_span = 300;
+        which.parts.assign(6, part);
+        store::MemoryStore ours, theirs;
+        const Bytes before = random_bytes(1000, 5);
+        const Outcomes mine = carry_out(which, ours, write, before, Form::kBlocking);
+        EXPECT_EQ(mine.moved, std::vector<Offset>(6, 300));
+        if (!write) {
+          EXPECT_EQ(mine.memory, carry_out(by_itself(which), theirs, write, before, Form::kBlocking).memory);
+          continue;
+        }
+        // Of every byte that was written some rank's value counts; the others are as they were.
+        const Bytes after = contents(ours);
+        ASSERT_EQ(after.size(), before.size());
+        Offset written = 0;
+        for (Offset offset = 0; offset < 1000; ++offset) {
+          const Offset position = access::position_of(part.view.filetype, offset);
+          const auto at = static_cast<std::size_t>(offset);
+          if (position >= 300 || access::offset_of(part.view.filetype, position) != offset) {
+            EXPECT_EQ(after[at], before[at]) << offset;
+            continue;
+          }
+          ++written;
+          const auto p = static_cast<std::size_t>(position);
+          EXPECT_TRUE(std::any_of(mine.memory.begin(), mine.memory.end(), [&](const Bytes& memory) { return memory[p] == after[at]; })) << offset;
+        }
+        EXPECT_EQ(written, 300);
+      }
+}
+
 TEST(TwoPhase, AFailureOfTheStoreIsEverybodys) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Case which = make_case(seed);
@@ -263,6 +311,7 @@ class MainThreadOnly final : public comm::Comm {
   void store(int word, Offset value) override { inner_->store(word, value); }
   void lock(bool exclusive) override { inner_->lock(exclusive); }
   void unlock(bool exclusive) override { inner_->unlock(exclusive); }
+  penstock::Result<std::unique_ptr<comm::Team>> team(int first, int count) override { return inner_->team(first, count); }
   penstock::Result<std::unique_ptr<comm::Comm>> duplicate() override { return inner_->duplicate(); }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace penstock::plan {
 namespace {
 
@@ -37,6 +39,56 @@ TEST(GlobalAggregators, SpreadOverNodesFirst) {
   EXPECT_EQ(global_aggregators(six_nodes_of_two, 99).size(), 12U);
   EXPECT_EQ(global_aggregators({0, 1, 0, 1, 0}, 4), (Ranks{0, 1, 3, 4}));  // nodes of ranks 0, 2, 4 and 1, 3
   EXPECT_EQ(global_aggregators({0, 1, 1, 1}, 3), (Ranks{0, 1, 3}));
+}
+
+TEST(Place, TeamsCoverEveryRankOnce) {
+  const std::vector<std::vector<int>> machines = {{0}, {0, 0, 0, 0, 0}, {0, 0, 0, 1, 1, 2}, {0, 1, 0, 1, 0, 2, 2, 1}, {0, 1, 2, 3}};
+  for (const std::vector<int>& node_of_rank : machines)
+    for (int local = 0; local <= 5; ++local)
+      for (int global = 1; global <= 9; ++global) {
+        const int ranks = static_cast<int>(node_of_rank.size());
+        std::vector<int> led(static_cast<std::size_t>(ranks), 0);
+        Placement first;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Placement placement = place(node_of_rank, rank, local, global);
+          if (rank == 0) first = placement;
+          ASSERT_EQ(placement.local, first.local);
+          ASSERT_EQ(placement.global, first.global);
+          ASSERT_TRUE(std::includes(placement.local.begin(), placement.local.end(), placement.global.begin(), placement.global.end()));
+          ASSERT_EQ(static_cast<int>(placement.global.size()), std::min(global, static_cast<int>(placement.local.size())));
+          ASSERT_TRUE(std::binary_search(placement.local.begin(), placement.local.end(), placement.leader));
+          ASSERT_EQ(node_of_rank[static_cast<std::size_t>(placement.leader)], node_of_rank[static_cast<std::size_t>(rank)]);
+          int in_node = 0;
+          for (int other = 0; other < rank; ++other)
+            if (node_of_rank[static_cast<std::size_t>(other)] == node_of_rank[static_cast<std::size_t>(rank)]) ++in_node;
+          ASSERT_TRUE(placement.first <= in_node && in_node < placement.first + placement.count);
+          ASSERT_EQ(placement.first == in_node, placement.leader == rank);
+          ASSERT_TRUE(local > 0 || placement.leader == rank) << "every rank is one";
+          led[static_cast<std::size_t>(placement.leader)] += 1;
+          if (placement.leader == rank) led[static_cast<std::size_t>(rank)] -= placement.count;
+        }
+        for (const int left : led) ASSERT_EQ(left, 0) << "as many follow as the local aggregator counts on";
+      }
+}
+
+TEST(Place, AsThePaperSays) {
+  const Placement placement = place({0, 0, 0, 0, 0, 1, 1, 1, 1, 1}, 4, 2, 2);
+  EXPECT_EQ(placement.local, (Ranks{0, 3, 5, 8}));
+  EXPECT_EQ(placement.global, (Ranks{0, 5}));
+  EXPECT_EQ(placement.leader, 3);
+  EXPECT_EQ(placement.first, 3);
+  EXPECT_EQ(placement.count, 2);
+}
+
+TEST(Automatic, AsManyAsPay) {
+  const std::vector<int> two_nodes_of_three = {0, 0, 0, 1, 1, 1};
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 1), 2);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 2), 4);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 64), 6);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 1, 64), 2);
+  EXPECT_EQ(window_bytes(2, 16 << 20), 1 << 20);
+  EXPECT_EQ(window_bytes(256, 64 << 20), 16 << 20);
+  EXPECT_EQ(window_bytes(256, 4096), 4096);
 }
 
 TEST(FileDomains, EveryOffsetHasOneOwner) {

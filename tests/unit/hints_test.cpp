@@ -110,7 +110,7 @@ TEST(Hints, ThePromiseOfCollectiveAccessIsTrueOrFalse) {
 }
 
 TEST(Hints, StrategiesByName) {
-  for (const Strategy strategy : {Strategy::kAutomatic, Strategy::kIndependent, Strategy::kMapped, Strategy::kSieved, Strategy::kTwoPhase}) {
+  for (const Strategy strategy : {Strategy::kAutomatic, Strategy::kIndependent, Strategy::kMapped, Strategy::kSieved, Strategy::kTwoPhase, Strategy::kTwoLayer}) {
     const Parsed parsed = give("penstock_strategy", std::string(name(strategy)));
     EXPECT_EQ(parsed.hints.strategy, strategy);
     EXPECT_TRUE(parsed.complaints.empty());
@@ -122,7 +122,7 @@ TEST(Hints, StrategiesByName) {
 TEST(Hints, EveryStrategyOfTheTableHasAMeaning) {
   for (const HintRow& row : kHintRows) {
     if (row.name != "penstock_strategy") continue;
-    for (const char* choice : {"automatic", "independent", "mapped", "sieved", "two_phase"})
+    for (const char* choice : {"automatic", "independent", "mapped", "sieved", "two_phase", "two_layer"})
       EXPECT_NE(row.choices.find(choice), std::string_view::npos);
     EXPECT_EQ(std::count(row.choices.begin(), row.choices.end(), ' '), 4);
   }

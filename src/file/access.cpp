@@ -227,10 +227,6 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   const bool alone = has_data && (!view.writable || (!view.contiguous && (!view.ascending || access::offset_of(view.filetype, position) < 0)));
   const Offset bytes = has_data && !alone ? request.bytes : 0;
   const access::Tiling file = view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
-  if (bytes > 0) {
-    trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
-    trace.count(Counter::kPieces, access::pieces_in(file, position, bytes));
-  }
   const strategy::Collective access{.comm = *comm_,
                                     .team = *team_,
                                     .placement = placement_,
@@ -244,12 +240,17 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .buffer = request.buffer,
                                     .kept = collective_memory_,
                                     .bytes = bytes,
+                                    .may_decline = may_decline_,
                                     .trace = trace};
-  const Result<Offset> moved = strategy::two_phase(access, local);
+  const Result<strategy::Moved> moved = strategy::two_phase(access, local);
   if (!moved.ok()) return {local.ok() ? moved.status().with_context(path_ + (request.write ? ": write" : ": read")) : local, 0};
-  if (alone) return move(view, request, position, trace);
-  trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, *moved);
-  return {{}, *moved};
+  if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
+  if (bytes > 0) {
+    trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
+    trace.count(Counter::kPieces, access::pieces_in(file, position, bytes));
+  }
+  trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, moved->bytes);
+  return {{}, moved->bytes};
 }
 
 Result<WriteRight> File::write_right(store::File& store_file, const hints::Hints& asked) {

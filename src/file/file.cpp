@@ -29,6 +29,7 @@ struct OpenNotice {
   Offset window_bytes = 0;  ///< 0: no aggregation
   int aggregators = 0;
   int local_aggregators = 0;  ///< of each node; 0: every rank is one
+  bool may_decline = false;
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
@@ -114,9 +115,11 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     }
     notice.verdict = verdict_of(local, rank);
     if (local.ok()) notice.identity = file->store_file_->identity();
-    if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer)
+    // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message.
+    notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && group.topology().node_count > 1 && !notice.facts.node_local;
+    if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;
-    if (hints.strategy == hints::Strategy::kTwoLayer) notice.local_aggregators = std::max(1, hints.local_aggregators);
+    if (hints.strategy != hints::Strategy::kTwoPhase) notice.local_aggregators = std::max(1, hints.local_aggregators);
     notice.aggregators = hints.aggregators;
     if (notice.aggregators == 0)
       notice.aggregators = plan::automatic_global(group.topology().node_of_rank, notice.local_aggregators, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
@@ -132,6 +135,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
+    file->may_decline_ = notice.may_decline;
     // Where the ranks of some node share no memory, every rank sends for itself.
     if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
     file->window_bytes_ = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes);

@@ -241,6 +241,7 @@ class File {
   std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
   plan::Placement placement_;
   Offset window_bytes_ = 0;       ///< of an aggregator
+  bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 

@@ -78,6 +78,11 @@ int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, i
   return std::min(nodes * of_a_node, static_cast<int>(node_of_rank.size()));
 }
 
+bool better_alone(Offset pieces, Offset bytes) {
+  constexpr Offset kLargePiece = Offset{4} << 20;
+  return pieces <= 1 || bytes / pieces >= kLargePiece;
+}
+
 Offset window_bytes(int local, Offset limit) {
   constexpr Offset kLeast = Offset{1} << 20;
   constexpr Offset kMessage = Offset{64} << 10;

@@ -35,6 +35,10 @@ Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_no
 /// for all.  Two-layer (`local_per_node` > 0): one of each node, since its team copies with it.
 int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors);
 
+/// Whether ranks that may choose go to the file each for itself: `pieces` of all of them make up `bytes`, and are so large that handing them on costs
+/// more than it saves, or only one rank has a single one.
+bool better_alone(Offset pieces, Offset bytes);
+
 /// How much of the file an aggregator handles at once, at most `limit`: so little that it stays in a cache from its arrival to its writing, and so much
 /// that the messages of `local` teams that share it evenly do not become small.
 Offset window_bytes(int local, Offset limit);

@@ -31,11 +31,11 @@ struct Told {
 
 /// What the local aggregator found, for all members.
 struct Plan {
-  std::int32_t stop;      ///< some rank failed: nothing is moved
-  std::int32_t window_place;  ///< of the local aggregator among the global ones; -1: it is none
-  Offset file_bytes;      ///< reads end there
-  std::int64_t claims;
-  Offset staging_bytes;   ///< of one slot
+  std::int32_t stop = 0;         ///< some rank failed: nothing is moved
+  std::int32_t declined = 0;     ///< every rank moves its own data
+  Offset file_bytes = 0;         ///< reads end there
+  std::int64_t claims = 0;
+  Offset staging_bytes = 0;      ///< of one slot
 };
 
 /// Memory 0 of a team of `members`.

@@ -41,6 +41,8 @@ struct Facts {
   Offset end = 0;
   std::uint64_t told_bytes = 0;  ///< of the message that says what the team accesses
   Offset file_bytes = 0;         ///< from the lowest rank, for reads
+  Offset pieces = 0;             ///< of the file, and the bytes they make up
+  Offset bytes = 0;
   std::int32_t code = 0;         ///< a failure: then nobody does anything
   std::int32_t unused = 0;
 };
@@ -96,12 +98,13 @@ class Engine {
     place_ = index_in(access_.placement.global, access_.placement.leader);
   }
 
-  Result<Offset> run() {
+  Result<Moved> run() {
     prepare();
-    if (!agreed()) return outcome(0);
+    if (!agreed()) return outcome({});
+    if (declined_) return outcome({0, true});
     const Status moved = leads() ? lead() : follow();
     fail_if(moved);
-    return outcome(own_end_ - access_.position);
+    return outcome({own_end_ - access_.position, false});
   }
 
  private:
@@ -119,7 +122,7 @@ class Engine {
   }
   [[nodiscard]] const Claim& claim_at(std::size_t index) const { return walks_[index].claim; }
 
-  Result<Offset> outcome(Offset moved) const {
+  Result<Moved> outcome(Moved moved) const {
     if (!failure_.ok()) return failure_;
     return moved;
   }
@@ -146,7 +149,7 @@ class Engine {
     if (leads()) guarded([this] { return plan(); });
     if (!alone()) fail_if(hear());
     // The members of a team go on alike, also where one of them has failed since: its failure is told in the agreement.
-    if (!stop_ && (!alone() || failure_.ok())) fail_if(share_buffers());
+    if (!stop_ && !declined_ && (!alone() || failure_.ok())) fail_if(share_buffers());
   }
 
   /// Runs what may be short of memory.
@@ -221,6 +224,7 @@ class Engine {
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
+    if (access_.may_decline && declines()) return {};
     PENSTOCK_TRY(exchange_claims(told));
     if (!access_.write) cut_at_end_of_file();
     return {};
@@ -232,6 +236,7 @@ class Engine {
     if (alone()) {
       if (!own_.has_more()) return {};
       claim_of_member_[0] = 0;
+      count_asked(own_.claim);
       walks_.emplace_back(own_.claim);
       return {};
     }
@@ -243,6 +248,7 @@ class Engine {
       if (asked.bytes == 0) continue;
       Result<Claim> claim = read_claim(board_->tree_of(member).first(static_cast<std::size_t>(asked.tree_bytes)), asked.position, asked.bytes);
       if (!claim.ok()) return claim.status();
+      count_asked(*claim);
       claims.push_back(std::move(*claim));
       members.push_back(member);
     }
@@ -256,6 +262,11 @@ class Engine {
     }
     access_.trace.count(Counter::kRequestsJoined, static_cast<std::int64_t>(walks_.size()));
     return {};
+  }
+
+  void count_asked(const Claim& claim) {
+    asked_pieces_ += access::pieces_in(claim.tiling, claim.position, claim.bytes);
+    asked_bytes_ += claim.bytes;
   }
 
   static Result<Claim> read_claim(std::span<const std::byte> tree, Offset position, Offset bytes) {
@@ -282,6 +293,8 @@ class Engine {
   [[nodiscard]] Facts facts_of_team(std::size_t told_bytes) const {
     Facts facts;
     facts.told_bytes = told_bytes;
+    facts.pieces = asked_pieces_;
+    facts.bytes = asked_bytes_;
     for (const Walk& walk : walks_) {
       const access::Bounds bounds = access::bounds_of(walk.claim.tiling, walk.claim.position, walk.claim.bytes);
       facts.first = facts.first == facts.end ? bounds.first : std::min(facts.first, bounds.first);
@@ -309,6 +322,17 @@ class Engine {
     all_.resize(count);
     for (std::size_t i = 0; i < count; ++i) all_[(me + i) % count] = from_me_on[i];
     return {};
+  }
+
+  bool declines() {
+    Offset pieces = 0;
+    Offset bytes = 0;
+    for (const Facts& facts : all_) {
+      pieces = checked_add(pieces, facts.pieces, pieces) ? pieces : INT64_MAX;
+      bytes = checked_add(bytes, facts.bytes, bytes) ? bytes : INT64_MAX;
+    }
+    declined_ = plan::better_alone(pieces, bytes);
+    return declined_;
   }
 
   /// Nobody sends what another local aggregator has no memory to receive.
@@ -409,13 +433,17 @@ class Engine {
     }
     const PhaseScope phase(access_.trace, Phase::kGather);
     if (leads()) {
-      board_->plan() = {1, -1, 0, 0, 0};
-      if (!stop_ && failure_.ok()) guarded([this] { return tell(); });
+      board_->plan() = {.stop = 1};
+      if (declined_ && failure_.ok())
+        board_->plan() = {.declined = 1};
+      else if (!stop_ && failure_.ok())
+        guarded([this] { return tell(); });
     }
     (void)access_.team.meet({});
     const Plan& plan = board_->plan();
     stop_ = plan.stop != 0;
-    if (stop_) return {};
+    declined_ = plan.declined != 0;
+    if (stop_ || declined_) return {};
     file_bytes_ = plan.file_bytes;
     claims_ = plan.claims;
     staging_bytes_ = plan.staging_bytes;
@@ -450,7 +478,7 @@ class Engine {
       const int claim = claim_of_member_[static_cast<std::size_t>(member)];
       board_->told(member) = claim < 0 ? Told{-1, 0, 0, 0, 0} : of_claim[static_cast<std::size_t>(claim)];
     }
-    board_->plan() = {0, place_, file_bytes_, static_cast<std::int64_t>(walks_.size()), most_in_a_round()};
+    board_->plan() = {.file_bytes = file_bytes_, .claims = static_cast<std::int64_t>(walks_.size()), .staging_bytes = most_in_a_round()};
     return {};
   }
 
@@ -980,6 +1008,7 @@ class Engine {
   const Collective& access_;
   Status failure_;         ///< the first that this rank met
   bool stop_ = false;      ///< some rank failed before anything was moved
+  bool declined_ = false;  ///< every rank moves its own data
   int place_ = -1;         ///< of this rank's local aggregator among the global ones
   Walk own_;               ///< this rank's data
   Offset own_end_ = access_.position;  ///< where they end, in data positions
@@ -998,6 +1027,8 @@ class Engine {
   std::vector<Walk> walks_;           ///< what the team accesses
   std::vector<int> claim_of_member_;  ///< -1: none
   std::vector<int> joined_;           ///< members of each claim
+  Offset asked_pieces_ = 0;           ///< before they were joined
+  Offset asked_bytes_ = 0;
   std::int32_t other_code_ = 0;       ///< a member's failure
   std::vector<Facts> all_;
   Step first_;
@@ -1022,7 +1053,7 @@ class Engine {
 
 }  // namespace
 
-Result<Offset> two_phase(const Collective& access, Status mine) {
+Result<Moved> two_phase(const Collective& access, Status mine) {
   try {
     return Engine(access, std::move(mine)).run();
   } catch (const std::bad_alloc&) {

@@ -43,17 +43,24 @@ struct Collective {
   std::byte* buffer = nullptr;
   CollectiveMemory& kept;
   Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
+  bool may_decline = false;  ///< the same on all ranks
   trace::OpTrace& trace;
+};
+
+/// What came of it.
+struct Moved {
+  Offset bytes = 0;
+  bool declined = false;  ///< on all ranks alike: plan::better_alone() said so, and nothing has been moved
 };
 
 /// Carries the access out.  Collective over `comm`, also for ranks without data.
 /// `mine`: a failure this rank met before; it takes part all the same, so that nobody waits for it.
-/// Returns the bytes moved, counted from the start without a gap: all, or less at the end of the file (reads).  A failure on one rank is a failure
+/// Tells the bytes moved, counted from the start without a gap: all, or less at the end of the file (reads).  A failure on one rank is a failure
 /// there (and, where nothing could be begun, nothing is moved anywhere): the caller agrees on it.
 /// Bytes that no rank wrote are never touched: an aggregator writes what arrived, piece by piece where there are gaps.
 /// Memory: a global aggregator has three windows and as much again for messages, a bit per byte of the windows, and a description of what each
 /// team accesses that reaches it; a team of several has three times what it moves in a round.
 /// Cost: O(local aggregators) once per call for the summary of all; then O(descriptions that reach an aggregator) a round there.
-Result<Offset> two_phase(const Collective& access, Status mine);
+Result<Moved> two_phase(const Collective& access, Status mine);
 
 }  // namespace penstock::strategy

@@ -89,7 +89,8 @@ Case make_case(std::uint64_t seed) {
   made.ranks = static_cast<int>(1 + below(random, 6));
   made.ranks_per_node = static_cast<int>(1 + below(random, made.ranks));
   made.hints = hints::defaults();
-  made.hints.strategy = below(random, 2) == 0 ? hints::Strategy::kTwoPhase : hints::Strategy::kTwoLayer;
+  constexpr hints::Strategy kStrategies[] = {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer, hints::Strategy::kAutomatic};
+  made.hints.strategy = kStrategies[below(random, 3)];
   made.hints.local_aggregators = static_cast<int>(below(random, 4));
   made.hints.collective_buffer_bytes = 1 + below(random, below(random, 2) == 0 ? 64 : 1000);
   made.hints.aggregators = static_cast<int>(below(random, made.ranks + 2));
@@ -140,6 +141,30 @@ struct Outcomes {
 };
 
 enum class Form { kBlocking, kBackground };
+
+/// A store that nodes reach over a network: there Penstock aggregates by itself.
+class NetworkFile final : public store::ForwardingFile {
+ public:
+  explicit NetworkFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) { traits_.node_local = false; }
+  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
+
+ private:
+  store::Traits traits_;
+};
+
+class NetworkStore final : public store::Store {
+ public:
+  explicit NetworkStore(store::Store& inner) : inner_(inner) {}
+  penstock::Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    auto opened = inner_.open(path, options);
+    if (!opened.ok()) return opened;
+    return std::unique_ptr<store::File>(std::make_unique<NetworkFile>(std::move(*opened)));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+ private:
+  store::Store& inner_;
+};
 
 Outcomes carry_out(const Case& which, store::Store& store, bool write, const Bytes& before, Form form) {
   const auto ranks = static_cast<std::size_t>(which.ranks);
@@ -211,7 +236,8 @@ TEST(TwoPhase, DoesWhatEveryRankForItselfDoes) {
     const Form form = below(random, 3) == 0 ? Form::kBackground : Form::kBlocking;
     for (const bool write : {true, false}) {
       store::MemoryStore ours, theirs;
-      const Outcomes mine = carry_out(which, ours, write, before, form);
+      NetworkStore network(ours);
+      const Outcomes mine = carry_out(which, network, write, before, form);
       const Outcomes other = carry_out(by_itself(which), theirs, write, before, form);
       ASSERT_EQ(mine.moved, other.moved) << "seed " << seed << (write ? " write" : " read");
       ASSERT_EQ(mine.memory, other.memory) << "seed " << seed << (write ? " write" : " read");

@@ -86,6 +86,8 @@ TEST(Automatic, AsManyAsPay) {
   EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 2), 4);
   EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 64), 6);
   EXPECT_EQ(automatic_global(two_nodes_of_three, 1, 64), 2);
+  EXPECT_TRUE(better_alone(0, 0) && better_alone(1, 8) && better_alone(16, Offset{16} << 22));
+  EXPECT_FALSE(better_alone(2, 16) || better_alone(1000, 4096000));
   EXPECT_EQ(window_bytes(2, 16 << 20), 1 << 20);
   EXPECT_EQ(window_bytes(256, 64 << 20), 16 << 20);
   EXPECT_EQ(window_bytes(256, 4096), 4096);

@@ -187,7 +187,7 @@ def run_across(
     from penstock.commands import testbed as command
     from penstock.environment import Wanted
 
-    asked = command.Asked(line, directory or Path.cwd(), per_node, native)
+    asked = command.Asked(line, (directory or Path.cwd()).absolute(), per_node, native)
     wanted = Wanted(report, tuple(hints or ()), strategy, bypass)
     raise typer.Exit(command.run(name, asked, wanted, json, dry_run))
 

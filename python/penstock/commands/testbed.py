@@ -141,11 +141,13 @@ def hangs_across_nodes(version: str) -> bool:
     return number.startswith("4.0") and "ch4:ucx" in version
 
 
-def check_line(line: launcher.Line, counts: list[int]) -> None:
+def check_line(line: launcher.Line, counts: list[int], directory: Path) -> None:
     """Raises Failure when the launcher of the line can not start ranks in a bed."""
-    if not line.family:
+    if line.launcher is None and (line.family or line.programs[0].path is None):
+        raise Failure(f"{line.words[0]}: there is no such program in PATH or in {directory}", USAGE)
+    if line.launcher is None:
         return
-    if line.family != "mpi" or line.launcher is None:
+    if line.family != "mpi":
         raise Failure(f"{line.words[0]} can not start ranks in a test bed: use mpiexec of MPICH, Intel MPI or Open MPI", USAGE)
     if not environment.launcher_vendor(line.launcher):
         raise Failure(f"{line.launcher} is neither Hydra's nor Open MPI's mpiexec, so it can not be told where the nodes are", USAGE)
@@ -221,7 +223,7 @@ def run(name: str, asked: Asked, wanted: environment.Wanted, as_json: bool, dry_
     live = beds.live(name)
     line = launcher.parse(asked.words, asked.directory)
     counts = places(live.bed, line, asked.per_node)
-    check_line(line, counts)
+    check_line(line, counts, asked.directory)
     library = None if asked.native else environment.library_in(paths.library_directory())
     check_visible(live.bed, line, asked.directory, library)
     with _directory_of_run(live.bed, counts) as directory:

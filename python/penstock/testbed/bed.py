@@ -17,7 +17,7 @@ from penstock.failure import Failure
 from penstock.testbed import gluster, layout, processes
 from penstock.testbed.layout import HEAD, Bed, Step
 
-SECONDS_TO_START = 30
+SECONDS_TO_START = 60
 SECONDS_TO_END = 20
 _PAUSE = 0.02
 _TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount", "hostname": "hostname"}

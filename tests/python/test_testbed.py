@@ -107,7 +107,7 @@ def test_gluster_listens_and_lies_inside_the_bed_only():
     assert not any(step.network_only for step in steps), "every command sees the node's own directories"
     assert all(step.node == STORAGE for step in steps[:-1])
     words = [word for step in steps for word in step.words]
-    assert "features.shard" in words and f"--volfile-server={STORAGE}" in words
+    assert "disperse" in words and "features.shard" not in words and f"--volfile-server={STORAGE}" in words
     assert all(any(Path(path).is_relative_to(private) for private in layout.PRIVATE) for path in [*gluster.bricks(), layout.STRIPED])
 
 

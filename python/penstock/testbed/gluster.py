@@ -1,5 +1,13 @@
 """The striped volume of a bed: a GlusterFS server on the storage node, the volume mounted on every other.  All of it lies in the nodes' private
-directories, the bricks in memory."""
+directories, the bricks in memory.
+
+The volume is dispersed: files lie in stripes over two bricks, with a third for parity.  A sharded one would be striped too, but GlusterFS keeps the
+sizes of sharded files for one writer only: several nodes that write one file leave it with a wrong size, with every cache off.
+
+Nodes see one another's names and sizes at once, and contents when a file is opened again.  What a node has read of an open file stays in its page
+cache until that is dropped, so another node's writes are not seen by themselves: the case that the standard's sync, barrier, sync is for.  The caches
+of GlusterFS itself are off: no program can make them forget, they only grow old after a second.
+"""
 
 import time
 from collections.abc import Callable
@@ -10,8 +18,8 @@ from penstock.testbed.layout import BRICKS, HEAD, HOME, STORAGE, STRIPED, Bed, S
 
 TOOLS = {"glusterd": "glusterfs-server", "gluster": "glusterfs-server", "glusterfs": "glusterfs-client"}
 VOLUME = "bed"
-STRIPE = "4MB"  # the smallest that the sharding of GlusterFS takes
-SECONDS_TO_MOUNT = 30
+CACHES_OFF = ("quick-read", "io-cache", "stat-prefetch", "open-behind", "flush-behind")
+SECONDS_TO_MOUNT = 60
 
 
 def bricks() -> list[str]:
@@ -29,15 +37,17 @@ def server_steps(bed: Bed) -> list[Step]:
         Step(STORAGE, ("glusterd", "--log-level=WARNING")),
         # The first command finds the daemon still starting: the command line itself waits for it, if it is not in too great a hurry.
         Step(STORAGE, ("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do gluster --mode=script pool list >/dev/null 2>&1 && exit; sleep 1; done; exit 1")),
-        admin("volume", "create", VOLUME, *(f"{STORAGE}:{path}" for path in bricks()), "force"),
-        admin("volume", "set", VOLUME, "features.shard", "on"),
-        admin("volume", "set", VOLUME, "features.shard-block-size", STRIPE),
+        admin("volume", "create", VOLUME, "disperse", str(BRICKS), "redundancy", "1", *(f"{STORAGE}:{path}" for path in bricks()), "force"),
+        *(admin("volume", "set", VOLUME, f"performance.{cache}", "off") for cache in CACHES_OFF),
         admin("volume", "start", VOLUME),
     ]  # fmt: skip
 
 
 def mount_step(node: str) -> Step:
-    mount = ("glusterfs", f"--volfile-server={STORAGE}", f"--volfile-id={VOLUME}", "--log-level=WARNING", "--log-file=/tmp/gluster.log", str(STRIPED))
+    server = (f"--volfile-server={STORAGE}", f"--volfile-id={VOLUME}", "--log-level=WARNING", "--log-file=/tmp/gluster.log")
+    names_and_sizes = ("--attribute-timeout=0", "--entry-timeout=0", "--negative-timeout=0")
+    contents = ("--auto-invalidation=no", "--fopen-keep-cache=off")
+    mount = ("glusterfs", *server, *names_and_sizes, *contents, str(STRIPED))
     return Step(node, ("sh", "-c", 'mkdir -p "$0" && exec "$@"', str(STRIPED), *mount))
 
 

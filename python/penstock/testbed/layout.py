@@ -19,7 +19,7 @@ HOME = Path("/run/penstock")
 # Directories that every node has for itself, so that nothing of one node's memory or scratch space can be seen on another.
 PRIVATE = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/run"))
 STRIPED = HOME / "gluster"  # where the volume is mounted on every node
-BRICKS = 4
+BRICKS = 3
 MOST_NODES = 64
 HEAD = "head"
 STORAGE = "storage"

@@ -160,7 +160,9 @@ def run_testbed() -> Counts:
     """The MPI tests across the nodes of a test bed; where there can be none, one that is skipped and says why."""
     junit = BUILD / "testbed.xml"
     junit.unlink(missing_ok=True)
-    return of_stage("testbed", call([sys.executable, TOP / "tests" / "mpi" / "across_nodes.py", "--junit", junit]), junit)
+    return of_stage(
+        "testbed", call([sys.executable, TOP / "tests" / "mpi" / "across_nodes.py", "--junit", junit]), junit
+    )
 
 
 def run_stage(name: str, jobs: int) -> Counts:
@@ -178,7 +180,9 @@ def run_stage(name: str, jobs: int) -> Counts:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("stages", nargs="+", choices=[*PRESETS, "pytest", "thorough", "testbed", "conformance"], metavar="STAGE")
+    parser.add_argument(
+        "stages", nargs="+", choices=[*PRESETS, "pytest", "thorough", "testbed", "conformance"], metavar="STAGE"
+    )
     arguments = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
     summary = BUILD / "test-summary"

@@ -166,7 +166,8 @@ def run_across(
     ],
     native: Annotated[bool, typer.Option("--native", help="without Penstock")] = False,
     per_node: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="ranks on each node; otherwise they are shared out evenly, in blocks")
+        int | None,
+        typer.Option(metavar="N", min=1, help="ranks on each node; otherwise they are shared out evenly, in blocks"),
     ] = None,
     directory: Annotated[
         Path | None, typer.Option(metavar="DIR", help="where the line starts, as nodes see it; otherwise here")
@@ -180,7 +181,10 @@ def run_across(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print what would be started, and start nothing")] = False,
     name: Bed = "default",
     json: Annotated[
-        bool, typer.Option("--json", help="report and traffic as JSON on stdout; what the program prints goes to stderr then")
+        bool,
+        typer.Option(
+            "--json", help="report and traffic as JSON on stdout; what the program prints goes to stderr then"
+        ),
     ] = False,
 ) -> None:
     """Run an MPI program on Penstock across the nodes; then tell where the time went and what crossed the links (on stderr)."""

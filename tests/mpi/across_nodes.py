@@ -33,14 +33,33 @@ NODES, RANKS_OF_NODE = 2, 2
 
 def runner(options: argparse.Namespace, mpi: str, strategy: str, directory: Path) -> list[str]:
     """The line that the head of the bed runs: run.py, whose mpiexec starts ranks on the nodes."""
-    line = [sys.executable, str(HERE / "run.py"), "--mpi", mpi, "--preload", str(LIBRARY), "--several-nodes", "--no-build", "--json"]
+    line = [
+        sys.executable,
+        str(HERE / "run.py"),
+        "--mpi",
+        mpi,
+        "--preload",
+        str(LIBRARY),
+        "--several-nodes",
+        "--no-build",
+        "--json",
+    ]
     line += ["--ranks", str(NODES * RANKS_OF_NODE), "--slower", str(options.slower), "--directory", str(directory)]
     line += ["--strategy", strategy] if strategy else []
     return line + options.programs
 
 
 def across(bed: layout.Bed, line: list[str]) -> subprocess.CompletedProcess[str]:
-    words = [str(ROOT / "bin/penstock"), "testbed", "run", "--name", bed.name, "--native", "--per-node", str(RANKS_OF_NODE)]
+    words = [
+        str(ROOT / "bin/penstock"),
+        "testbed",
+        "run",
+        "--name",
+        bed.name,
+        "--native",
+        "--per-node",
+        str(RANKS_OF_NODE),
+    ]
     return subprocess.run([*words, *line], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
 
 
@@ -61,7 +80,11 @@ def run_all(bed: layout.Bed, options: argparse.Namespace, suite: ElementTree.Ele
         for place in (name for name in options.on or PLACES if name in places):
             for mpi in options.mpi or MPIS:
                 for strategy in options.strategy or STRATEGIES:
-                    collect(suite, f"{place}/{mpi}/{strategy or 'chosen'}", across(bed, runner(options, mpi, strategy, places[place])))
+                    collect(
+                        suite,
+                        f"{place}/{mpi}/{strategy or 'chosen'}",
+                        across(bed, runner(options, mpi, strategy, places[place])),
+                    )
 
 
 def collect(suite: ElementTree.Element, name: str, done: "subprocess.CompletedProcess[str]") -> None:

@@ -481,7 +481,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.directory is None and os.access("/dev/shm", os.W_OK):
         options.directory = "/dev/shm"
     if options.directory:
-        options.directory = os.path.abspath(options.directory)  # the programs run elsewhere
+        options.directory = str(Path(options.directory).absolute())  # the programs run elsewhere
     return options
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP
-
 from penstock import launcher
 from penstock.commands import testbed
 from penstock.failure import USAGE, Failure
@@ -108,7 +107,10 @@ def test_gluster_listens_and_lies_inside_the_bed_only():
     assert all(step.node == STORAGE for step in steps[:-1])
     words = [word for step in steps for word in step.words]
     assert "disperse" in words and "features.shard" not in words and f"--volfile-server={STORAGE}" in words
-    assert all(any(Path(path).is_relative_to(private) for private in layout.PRIVATE) for path in [*gluster.bricks(), layout.STRIPED])
+    assert all(
+        any(Path(path).is_relative_to(private) for private in layout.PRIVATE)
+        for path in [*gluster.bricks(), layout.STRIPED]
+    )
 
 
 def test_remote_shell_enters_the_node(tmp_path, monkeypatch):
@@ -157,7 +159,9 @@ def test_ranks_of_a_line(text, ranks):
 
 
 def test_places():
-    line = launcher.parse(["mpiexec", "-n", "5", "true"], Path("/"), lambda word, _: Path("/bin") / word if word != "5" else None)
+    line = launcher.parse(
+        ["mpiexec", "-n", "5", "true"], Path("/"), lambda word, _: Path("/bin") / word if word != "5" else None
+    )
     assert testbed.places(BED, line, None) == [2, 2, 1]
     assert testbed.places(BED, line, 4) == [4, 4, 4]
     with pytest.raises(Failure, match="do not fit"):
@@ -167,7 +171,12 @@ def test_places():
 def test_variables_reach_every_launcher():
     variables = layout.launch_variables(BED, Path("/d"))
     agents = {name for name, value in variables.items() if value == str(layout.remote_shell(BED))}
-    assert agents == {"HYDRA_LAUNCHER_EXEC", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"}
+    assert agents == {
+        "HYDRA_LAUNCHER_EXEC",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+        "PRTE_MCA_plm_ssh_agent",
+        "OMPI_MCA_plm_rsh_agent",
+    }
     assert variables["HYDRA_HOST_FILE"] == "/d/hydra" and variables["PRTE_MCA_prte_default_hostfile"] == "/d/open-mpi"
 
 
@@ -179,13 +188,17 @@ def launching(tmp_path, says):
 
 
 def test_an_mpi_that_hangs_across_nodes_is_refused(tmp_path):
-    line = launching(tmp_path, "HYDRA build details:\n    Version:   4.0.2\n    Configure options: '--with-device=ch4:ucx'")
+    line = launching(
+        tmp_path, "HYDRA build details:\n    Version:   4.0.2\n    Configure options: '--with-device=ch4:ucx'"
+    )
     with pytest.raises(Failure, match="MPI_Finalize") as caught:
         testbed.check_line(line, [2, 2], tmp_path)
     assert "Open MPI" in str(caught.value), "it says what to take instead"
     testbed.check_line(line, [1, 1], tmp_path)
     testbed.check_line(line, [4, 0], tmp_path)
-    testbed.check_line(launching(tmp_path, "HYDRA build details:\n  Version: 5.0.2\n  --with-device=ch4:ucx"), [2, 2], tmp_path)
+    testbed.check_line(
+        launching(tmp_path, "HYDRA build details:\n  Version: 5.0.2\n  --with-device=ch4:ucx"), [2, 2], tmp_path
+    )
 
 
 def test_launchers_that_know_no_bed(tmp_path):
@@ -246,11 +259,18 @@ def test_traffic(tmp_path, monkeypatch):
     made_process(tmp_path, 5, devices=devices)
     assert processes.traffic_of(5, "eth0") == Traffic(3000, 4, 100, 2)
     assert processes.traffic_of(6, "eth0") == Traffic()
-    assert testbed.links_of({"a": Traffic(1, 1, 1, 1)}, {"a": Traffic(5, 3, 2, 1), "b": Traffic()}) == {"a": Traffic(4, 2, 1, 0)}
+    assert testbed.links_of({"a": Traffic(1, 1, 1, 1)}, {"a": Traffic(5, 3, 2, 1), "b": Traffic()}) == {
+        "a": Traffic(4, 2, 1, 0)
+    }
 
 
 def test_bytes_between_nodes_leave_launcher_and_storage_out():
-    links = {"node0": Traffic(1000, 1), "node1": Traffic(500, 1), STORAGE: Traffic(0, 0, 300, 1), HEAD: Traffic(9, 1, 100, 1)}
+    links = {
+        "node0": Traffic(1000, 1),
+        "node1": Traffic(500, 1),
+        STORAGE: Traffic(0, 0, 300, 1),
+        HEAD: Traffic(9, 1, 100, 1),
+    }
     assert processes.between_nodes_bytes(links) == 1100
 
 
@@ -270,7 +290,9 @@ def test_not_root(monkeypatch):
 
 def test_missing_tools_are_named_with_their_packages(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(shutil, "which", lambda tool, path: None if tool in ("tc", "glusterd", "glusterfs") else f"/bin/{tool}")
+    monkeypatch.setattr(
+        shutil, "which", lambda tool, path: None if tool in ("tc", "glusterd", "glusterfs") else f"/bin/{tool}"
+    )
     with pytest.raises(Failure, match="needs tc; on Debian: .* iproute2$"):
         beds.check_possible(BED)
     with pytest.raises(Failure, match="iproute2 glusterfs-server glusterfs-client$"):
@@ -330,7 +352,11 @@ needs_bed = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 
 def traces(bed: Bed, namespaces: set[str]) -> list[str]:
     """Everything that is left of a bed on the machine."""
-    found = [f"process {number}" for number in processes.numbers() if any(str(bed.state) in word for word in processes.words_of(number))]
+    found = [
+        f"process {number}"
+        for number in processes.numbers()
+        if any(str(bed.state) in word for word in processes.words_of(number))
+    ]
     found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if "penstock" in line]
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     found += [line for line in links.splitlines() if "to-node" in line or layout.BRIDGE in line]
@@ -345,7 +371,11 @@ def traces(bed: Bed, namespaces: set[str]) -> list[str]:
 
 def namespaces_of(number: int) -> set[str]:
     try:
-        return {os.readlink(path) for path in Path(f"/proc/{number}/ns").iterdir() if path.name in ("net", "mnt", "uts", "ipc", "pid")}
+        return {
+            str(path.readlink())
+            for path in Path(f"/proc/{number}/ns").iterdir()
+            if path.name in ("net", "mnt", "uts", "ipc", "pid")
+        }
     except OSError:
         return set()
 
@@ -418,7 +448,9 @@ line.sendall(bytes(int(sys.argv[1])))
 
 @needs_bed
 def test_a_real_bed(penstock, name, tmp_path):
-    answer = penstock("testbed", "up", "--name", name, "--nodes", "2", "--link", "200mbit", "--share", tmp_path, "--json")
+    answer = penstock(
+        "testbed", "up", "--name", name, "--nodes", "2", "--link", "200mbit", "--share", tmp_path, "--json"
+    )
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert found["up"] and [row["node"] for row in found["nodes"]] == ["head", "node0", "node1"]
@@ -449,7 +481,9 @@ def check_rate(penstock, on, tmp_path):
     (tmp_path / "serve.py").write_text(SERVE)
     ready = tmp_path / "ready"
     serving = subprocess.Popen(
-        [TOP / "bin/penstock", *on, "node1", sys.executable, tmp_path / "serve.py", ready], stdout=subprocess.PIPE, text=True
+        [TOP / "bin/penstock", *on, "node1", sys.executable, tmp_path / "serve.py", ready],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     until = time.monotonic() + 60
     while not ready.exists() and time.monotonic() < until:
@@ -541,7 +575,9 @@ def test_a_node_that_can_not_be_made_is_told(name, monkeypatch):
 @needs_bed
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_up_that_is_ended_half_way(name, number):
-    making = subprocess.Popen([TOP / "bin/penstock", "testbed", "up", "--name", name, "--nodes", "8"], stderr=subprocess.PIPE, text=True)
+    making = subprocess.Popen(
+        [TOP / "bin/penstock", "testbed", "up", "--name", name, "--nodes", "8"], stderr=subprocess.PIPE, text=True
+    )
     bed = Bed(name, 8, "1gbit")
     until = time.monotonic() + 60
     while not processes.first_processes(bed) and time.monotonic() < until:

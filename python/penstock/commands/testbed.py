@@ -86,7 +86,9 @@ def _print_status(found: dict[str, Any]) -> None:
     for row in found["nodes"]:
         life = f"process {row['process']}" if row["process"] else "dead"
         sums = f"sent {show.byte_amount(row['sent_bytes'])}, received {show.byte_amount(row['received_bytes'])}"
-        print(f"  {row['node']:<8} {row['address']:<14} {life:<16} {sums}{'' if row.get('mounted', True) else '  volume lost'}")
+        print(
+            f"  {row['node']:<8} {row['address']:<14} {life:<16} {sums}{'' if row.get('mounted', True) else '  volume lost'}"
+        )
     print(f"  each node has its own {', '.join(found['private'])}; the rest of the file system is shared")
     for directory in found["shared"]:
         print(f"  {directory} is shared")
@@ -129,7 +131,9 @@ def places(bed: Bed, line: launcher.Line, per_node: int | None) -> list[int]:
 def version_of(path: Path) -> str:
     """What a launcher says of itself."""
     try:
-        return subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", timeout=10, check=False).stdout
+        return subprocess.run(
+            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=10, check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
@@ -148,9 +152,14 @@ def check_line(line: launcher.Line, counts: list[int], directory: Path) -> None:
     if line.launcher is None:
         return
     if line.family != "mpi":
-        raise Failure(f"{line.words[0]} can not start ranks in a test bed: use mpiexec of MPICH, Intel MPI or Open MPI", USAGE)
+        raise Failure(
+            f"{line.words[0]} can not start ranks in a test bed: use mpiexec of MPICH, Intel MPI or Open MPI", USAGE
+        )
     if not environment.launcher_vendor(line.launcher):
-        raise Failure(f"{line.launcher} is neither Hydra's nor Open MPI's mpiexec, so it can not be told where the nodes are", USAGE)
+        raise Failure(
+            f"{line.launcher} is neither Hydra's nor Open MPI's mpiexec, so it can not be told where the nodes are",
+            USAGE,
+        )
     if sum(map(bool, counts)) > 1 and max(counts) > 1 and hangs_across_nodes(version_of(line.launcher)):
         raise Failure(
             f"{line.launcher} is MPICH 4.0 on UCX, which hangs in MPI_Finalize when several nodes have several ranks each. "
@@ -167,7 +176,9 @@ def check_visible(bed: Bed, line: launcher.Line, directory: Path, library: Path 
         private = layout.hidden(bed, Path(os.path.normpath(path)))
         if private is not None:
             place = path if what == "the working directory" else path.parent
-            raise Failure(f"{what} {path} is below {private}, of which each node has its own. Move it, or make the bed with --share {place}.")
+            raise Failure(
+                f"{what} {path} is below {private}, of which each node has its own. Move it, or make the bed with --share {place}."
+            )
 
 
 class _Inside:
@@ -201,7 +212,9 @@ def _start(live: beds.Live, asked: Asked, words: list[str], variables: dict[str,
     mark = f"{MARK}={variables[MARK]}"
     with run_command.Signals() as signals:
         try:
-            process = subprocess.Popen(beds.entering(live.first[HEAD], line), env={**os.environ, **variables}, stdout=stdout)
+            process = subprocess.Popen(
+                beds.entering(live.first[HEAD], line), env={**os.environ, **variables}, stdout=stdout
+            )
         except OSError as error:
             raise Failure(f"nsenter can not be started: {error.strerror}") from error
         try:
@@ -252,7 +265,12 @@ def run(name: str, asked: Asked, wanted: environment.Wanted, as_json: bool, dry_
 
 
 def _show(
-    found: report.Report | None, links: dict[str, processes.Traffic], exit_code: int, seconds: float, as_json: bool, name: str
+    found: report.Report | None,
+    links: dict[str, processes.Traffic],
+    exit_code: int,
+    seconds: float,
+    as_json: bool,
+    name: str,
 ) -> None:
     between = processes.between_nodes_bytes(links)
     if as_json:
@@ -276,7 +294,9 @@ def _show(
                 f"{node}: sent {show.byte_amount(link.sent_bytes)} in {link.sent_packets} packets, "
                 f"received {show.byte_amount(link.received_bytes)} in {link.received_packets}"
             )
-    show.say(f"between nodes, without the launcher's and the storage's traffic: {show.byte_amount(between)} in {seconds:.2f} s")
+    show.say(
+        f"between nodes, without the launcher's and the storage's traffic: {show.byte_amount(between)} in {seconds:.2f} s"
+    )
 
 
 # --- on --------------------------------------------------------------------------------------------------------------------

@@ -20,19 +20,30 @@ from penstock.testbed.layout import HEAD, Bed, Step
 SECONDS_TO_START = 60
 SECONDS_TO_END = 20
 _PAUSE = 0.02
-_TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount", "hostname": "hostname"}
+_TOOLS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "mount": "mount",
+    "hostname": "hostname",
+}
 
 
 def check_possible(bed: Bed) -> None:
     """Raises Failure when this machine or this user can not have the bed."""
     if os.geteuid() != 0:
-        raise Failure("a test bed needs root, for namespaces, links and mounts: run it by sudo, or in a virtual machine where you are root")
+        raise Failure(
+            "a test bed needs root, for namespaces, links and mounts: run it by sudo, or in a virtual machine where you are root"
+        )
     wanted = _TOOLS | (gluster.TOOLS if bed.striped else {})
     path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     missing = [tool for tool in wanted if shutil.which(tool, path=path) is None]
     if missing:
         packages = " ".join(dict.fromkeys(wanted[tool] for tool in missing))
-        raise Failure(f"a test bed needs {' and '.join(missing)}; on Debian: apt-get install --no-install-recommends {packages}")
+        raise Failure(
+            f"a test bed needs {' and '.join(missing)}; on Debian: apt-get install --no-install-recommends {packages}"
+        )
     if bed.striped and not Path("/dev/fuse").exists():
         raise Failure("--fs gluster: there is no /dev/fuse, which a GlusterFS mount needs; load the kernel module fuse")
     for directory in bed.shared:
@@ -73,7 +84,13 @@ def carry_out(step: Step, first: dict[str, int]) -> str:
     line = entering(first[step.node], step.words, step.network_only)
     try:
         done = subprocess.run(
-            line, input=step.text, capture_output=True, text=True, timeout=SECONDS_TO_START, check=False, env=_plain_environment()
+            line,
+            input=step.text,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_TO_START,
+            check=False,
+            env=_plain_environment(),
         )
     except subprocess.TimeoutExpired as error:
         raise Failure(f"{step.node}: {' '.join(step.words)}: no end within {SECONDS_TO_START} s") from error
@@ -107,7 +124,7 @@ def _signals_as_exceptions() -> Iterator[None]:
     def end(number: int, _frame: object) -> None:
         raise _Ended(number)
 
-    before: dict[int, Any] = {}
+    before: dict[signal.Signals, Any] = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) != signal.SIG_IGN:
             before[number] = signal.signal(number, end)
@@ -128,7 +145,9 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def up(bed: Bed, progress: Callable[[str], None], carry: Callable[[Step, dict[str, int]], str] = carry_out) -> dict[str, int]:
+def up(
+    bed: Bed, progress: Callable[[str], None], carry: Callable[[Step, dict[str, int]], str] = carry_out
+) -> dict[str, int]:
     """Makes the bed; the first process of every node.  Raises Failure; then nothing is left of it.
 
     Ended half way, by a signal too, it takes down what there is.  Killed, its pipe to the bed's first process closes, and that one ends with all the
@@ -137,7 +156,9 @@ def up(bed: Bed, progress: Callable[[str], None], carry: Callable[[Step, dict[st
     check_possible(bed)
     with locked():
         if found := processes.first_processes(bed):
-            raise Failure(f"the test bed {bed.name} is up, with {len(found) - 1} nodes; penstock testbed down{_name_option(bed)} removes it")
+            raise Failure(
+                f"the test bed {bed.name} is up, with {len(found) - 1} nodes; penstock testbed down{_name_option(bed)} removes it"
+            )
         _remove_state(bed)
         try:
             with _signals_as_exceptions():
@@ -218,7 +239,9 @@ def _take_down(bed: Bed) -> bool:
             os.kill(process, signal.SIGKILL)
     if not waited_for(lambda: not any(map(processes.alive, first.values())), SECONDS_TO_END):
         left = " ".join(str(process) for process in first.values() if processes.alive(process))
-        raise Failure(f"processes {left} of the test bed do not end; a file system in it may hang. Call down again when they are gone.")
+        raise Failure(
+            f"processes {left} of the test bed do not end; a file system in it may hang. Call down again when they are gone."
+        )
     return _remove_state(bed) or bool(first)
 
 
@@ -258,18 +281,20 @@ def live(name: str) -> Live:
         raise Failure(f"there is no test bed {name} up; penstock testbed up{option} makes one")
     missing = {HEAD, *bed.linked} - set(first)
     if missing:
-        raise Failure(f"{', '.join(sorted(missing))} of the test bed died; penstock testbed down{_name_option(bed)}, then up again")
+        raise Failure(
+            f"{', '.join(sorted(missing))} of the test bed died; penstock testbed down{_name_option(bed)}, then up again"
+        )
     return Live(bed, first)
 
 
 def sweep(variable: str) -> int:
     """Ends the processes that were started with this NAME=VALUE; how many there were.  First they are asked."""
     found = [process for process in processes.numbers() if processes.has_variable(process, variable)]
-    for number, seconds in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
+    for ending, seconds in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
         left = [process for process in found if processes.alive(process) and processes.has_variable(process, variable)]
         for process in left:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process, number)
+                os.kill(process, ending)
         if waited_for(lambda left=left: not any(map(processes.alive, left)), seconds):  # type: ignore[misc]
             break
     return len(found)

@@ -44,14 +44,21 @@ def server_steps(bed: Bed) -> list[Step]:
 
 
 def mount_step(node: str) -> Step:
-    server = (f"--volfile-server={STORAGE}", f"--volfile-id={VOLUME}", "--log-level=WARNING", "--log-file=/tmp/gluster.log")
+    server = (
+        f"--volfile-server={STORAGE}",
+        f"--volfile-id={VOLUME}",
+        "--log-level=WARNING",
+        "--log-file=/tmp/gluster.log",
+    )
     names_and_sizes = ("--attribute-timeout=0", "--entry-timeout=0", "--negative-timeout=0")
     contents = ("--auto-invalidation=no", "--fopen-keep-cache=off")
     mount = ("glusterfs", *server, *names_and_sizes, *contents, str(STRIPED))
     return Step(node, ("sh", "-c", 'mkdir -p "$0" && exec "$@"', str(STRIPED), *mount))
 
 
-def up(bed: Bed, first: dict[str, int], carry: Callable[[Step, dict[str, int]], str], progress: Callable[[str], None]) -> None:
+def up(
+    bed: Bed, first: dict[str, int], carry: Callable[[Step, dict[str, int]], str], progress: Callable[[str], None]
+) -> None:
     """Raises Failure with what the daemon said."""
     progress("starting GlusterFS on the storage node; this takes some seconds")
     try:

@@ -221,9 +221,11 @@ def test_what_nodes_can_not_see_is_refused():
     assert layout.hidden(BED, layout.STRIPED) == Path("/run"), "a bed without the volume"
     line = launcher.parse(["true"])
     with pytest.raises(Failure, match="--share /tmp/x"):
-        testbed.check_visible(bed, line, Path("/tmp/x"), None)
+        testbed.check_visible(bed, line, Path("/tmp/x"), None, None)
     with pytest.raises(Failure, match="the library"):
-        testbed.check_visible(bed, line, Path("/srv"), Path("/tmp/lib/libpenstock.so"))
+        testbed.check_visible(bed, line, Path("/srv"), Path("/tmp/lib/libpenstock.so"), None)
+    with pytest.raises(Failure, match="the report"):
+        testbed.check_visible(bed, line, Path("/srv"), None, Path("/dev/shm/report"))
 
 
 # --- what crossed the links ------------------------------------------------------------------------------------------------

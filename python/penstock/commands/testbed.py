@@ -48,18 +48,20 @@ def facts(name: str) -> dict[str, Any]:
     """The bed as it is; "up" is false when there is none or a part of it died."""
     bed = beds.find(name)
     first = processes.first_processes(bed) if bed else {}
-    if bed is None or (not first and not (bed.state / "bed.json").exists()):
+    if bed is None:
         return {"name": name, "up": False, "nodes": []}
     links = processes.traffic(first)
     rows = []
-    for node in (HEAD, *bed.linked):
+    # Of a bed whose directory is gone nobody knows how many nodes it had.
+    known = (bed.state / "bed.json").exists()
+    for node in (HEAD, *bed.linked) if known else first:
         row: dict[str, Any] = {"node": node, "address": bed.address(node), "process": first.get(node, 0)}
         if bed.striped and node != STORAGE:
             row["mounted"] = node in first and processes.mounted(first[node], STRIPED)
         rows.append(row | asdict(links.get(node, processes.Traffic())))
     return {
         "name": name,
-        "up": len(first) == len(rows),
+        "up": known and len(first) == len(rows),
         "nodes": rows,
         "link": bed.link,
         "shared": list(bed.shared),
@@ -167,13 +169,17 @@ def check_line(line: launcher.Line, counts: list[int], directory: Path) -> None:
         )
 
 
-def check_visible(bed: Bed, line: launcher.Line, directory: Path, library: Path | None) -> None:
-    """Raises Failure when a node could not see the working directory, the library or a program."""
+def check_visible(
+    bed: Bed, line: launcher.Line, directory: Path, library: Path | None, report_file: Path | None
+) -> None:
+    """Raises Failure when a node could not see the working directory, the library, the report or a program."""
     needed = [("the working directory", directory), *([("the library", library)] if library else [])]
+    needed += [("the report", report_file)] if report_file else []
     needed += [("the program", program.path) for program in line.programs if program.path]
     needed += [("the launcher", line.launcher)] if line.launcher else []
     for what, path in needed:
-        private = layout.hidden(bed, Path(os.path.normpath(path)))
+        # By its name and by what that leads to.
+        private = layout.hidden(bed, Path(os.path.normpath(path))) or layout.hidden(bed, path.resolve())
         if private is not None:
             place = path if what == "the working directory" else path.parent
             raise Failure(
@@ -229,6 +235,15 @@ def links_of(before: dict[str, processes.Traffic], after: dict[str, processes.Tr
     return {node: after[node] - before[node] for node in after if node in before}
 
 
+def _size_of_report(file: Path) -> int:
+    """What it has already.  Made here, so that a run that writes none leaves one that can be read."""
+    try:
+        with file.open("ab") as handle:
+            return handle.tell()
+    except OSError as error:
+        raise Failure(f"{file}: the report can not be written: {error.strerror}") from error
+
+
 def run(name: str, asked: Asked, wanted: environment.Wanted, as_json: bool, dry_run: bool) -> int:
     """The whole command; returns the exit code of the program."""
     if os.geteuid() != 0:
@@ -238,11 +253,12 @@ def run(name: str, asked: Asked, wanted: environment.Wanted, as_json: bool, dry_
     counts = places(live.bed, line, asked.per_node)
     check_line(line, counts, asked.directory)
     library = None if asked.native else environment.library_in(paths.library_directory())
-    check_visible(live.bed, line, asked.directory, library)
+    chosen = wanted.report.absolute() if wanted.report else None
+    check_visible(live.bed, line, asked.directory, library, chosen)
     with _directory_of_run(live.bed, counts) as directory:
         variables = layout.launch_variables(live.bed, directory) | {MARK: directory.name}
         words = asked.words
-        file = wanted.report.absolute() if wanted.report else directory / "report.jsonl"
+        file = chosen or directory / "report.jsonl"
         if library is not None:
             wanted = environment.Wanted(file, wanted.hints, wanted.strategy, wanted.bypass)
             prepared = run_command.prepare(words, dict(os.environ), library, wanted, asked.directory)
@@ -251,15 +267,13 @@ def run(name: str, asked: Asked, wanted: environment.Wanted, as_json: bool, dry_
                 show.say(text)
         if dry_run:
             return run_command.print_plan(run_command.Prepared(words, variables), as_json)
-        with contextlib.suppress(FileNotFoundError):
-            file.touch()
-        from_line = file.stat().st_size if file.exists() else 0
+        from_byte = _size_of_report(file)
         sys.stdout.flush()
         before, began = processes.traffic(live.first), time.monotonic()
         exit_code = _start(live, asked, words, variables, sys.stderr.fileno() if as_json else None)
         seconds = time.monotonic() - began
         links = links_of(before, processes.traffic(live.first))
-        found = report.read(file, from_line) if library is not None and file.exists() else None
+        found = report.read(file, from_byte) if library is not None else None
     _show(found, links, exit_code, seconds, as_json, str(file))
     return exit_code
 

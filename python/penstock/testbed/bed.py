@@ -256,6 +256,8 @@ def _remove_state(bed: Bed) -> bool:
 def find(name: str) -> Bed | None:
     """The bed of that name as it was made, dead or alive; None when there is none."""
     state = Bed(name, 0, "").state
+    if state.exists() and not os.access(state, os.R_OK):
+        raise Failure(f"{state} can be read by root only, who made the test bed")
     try:
         return layout.bed_of(json.loads((state / "bed.json").read_text()))
     except (OSError, ValueError, KeyError):

@@ -182,8 +182,9 @@ def check_visible(
         private = layout.hidden(bed, Path(os.path.normpath(path))) or layout.hidden(bed, path.resolve())
         if private is not None:
             place = path if what == "the working directory" else path.parent
+            share = "" if place in layout.PRIVATE else f", or make the bed with --share {place}"
             raise Failure(
-                f"{what} {path} is below {private}, of which each node has its own. Move it, or make the bed with --share {place}."
+                f"{what} {path} is below {private}, of which each node has its own. Take another place{share}."
             )
 
 

@@ -615,3 +615,46 @@ def test_a_node_that_died_is_noticed(penstock, name):
     answer = penstock("testbed", "run", "--native", "--name", name, "--directory", "/", "true")
     assert answer.returncode == 1 and "node1 of the test bed died" in answer.stderr
     assert beds.down(bed) and not beds.down(bed)
+
+
+def why_no_volume() -> str:
+    try:
+        beds.check_possible(STRIPED)
+    except Failure as failure:
+        return str(failure)
+    return why_not()
+
+
+@pytest.mark.skipif(bool(why_no_volume()), reason=why_no_volume() or "-")
+def test_a_real_volume(penstock, name):
+    answer = penstock("testbed", "up", "--name", name, "--link", "none", "--fs", "gluster", "--json")
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["striped_directory"] == str(layout.STRIPED)
+    assert [row.get("mounted") for row in found["nodes"]] == [True, True, True, None]
+    bed = beds.find(name)
+    assert bed is not None
+    own = set().union(*(namespaces_of(row["process"]) for row in found["nodes"])) - namespaces_of(os.getpid())
+    on, file = ["testbed", "on", "--name", name], layout.STRIPED / "file"
+    assert penstock(*on, "node0", "sh", "-c", f"yes stripes | head -c 100000 >{file}").returncode == 0
+    assert penstock(*on, "node1", "head", "-c", "8", file).stdout == "stripes\n"
+    parts = penstock(*on, STORAGE, "sh", "-c", f"stat -c %s {' '.join(f'{path}/file' for path in gluster.bricks())}")
+    assert all(40000 < int(size) < 60000 for size in parts.stdout.split()), "half of the file on each, and parity"
+    assert not layout.STRIPED.exists(), "the machine itself sees nothing of it"
+    before = penstock(
+        "testbed",
+        "run",
+        "--native",
+        "--json",
+        "--name",
+        name,
+        "--directory",
+        layout.STRIPED,
+        "sh",
+        "-c",
+        "cat file >/dev/null; ls",
+    )
+    assert before.returncode == 0 and "file\n" in before.stderr
+    assert json.loads(before.stdout)["between_nodes_bytes"] < 10000, "what the storage node sent is not between nodes"
+    assert beds.down(bed)
+    assert traces(bed, own) == []

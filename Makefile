@@ -9,7 +9,7 @@ BUILD := build/release
 help:
 	@echo 'make build                every flavour whose MPI is there, in $(BUILD); bin/penstock runs it'
 	@echo 'make test                 unit, property, fault, MPI and command line tests'
-	@echo 'make test-all             that, more random cases, sanitizers, without MPI, other projects'"'"' suites under the preload'
+	@echo 'make test-all             that, more random cases, several nodes, sanitizers, without MPI, other projects'"'"' suites under the preload'
 	@echo 'make demo                 a climate kernel natively and under Penstock, with a picture'
 	@echo 'make bench NAME=...       a benchmark, native and Penstock side by side (default independent; QUICK=1)'
 	@echo 'make install PREFIX=DIR   bin lib share in DIR (now $(PREFIX))'
@@ -27,7 +27,7 @@ test:
 
 test-all:
 	@tools/setup.sh all
-	@$(PYTHON) tools/test.py --jobs $(JOBS) release pytest thorough asan tsan no-mpi conformance
+	@$(PYTHON) tools/test.py --jobs $(JOBS) release pytest thorough testbed asan tsan no-mpi conformance
 
 demo:
 	@tools/setup.sh demo

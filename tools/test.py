@@ -1,8 +1,9 @@
 """Runs the test stages that are named and adds up their results.
 
-    tools/test.py [--jobs N] STAGE...      STAGE: a CMake preset (release, dev, asan, tsan, no-mpi), pytest, thorough, conformance
+    tools/test.py [--jobs N] STAGE...      STAGE: a CMake preset (release, dev, asan, tsan, no-mpi), pytest, thorough, testbed, conformance
 
 thorough: what release was built for and is too long for every day: 10,000 random cases per flavour, and all MPI tests on the MPIs of .venv/mpi.
+testbed: the MPI tests across two nodes of a test bed (root only), on what release built.
 All stages run even when one fails.  The last line says `N passed, N failed, N skipped`; the exit code is 1 when anything failed.
 The same line is left in build/test-summary.
 """
@@ -155,11 +156,22 @@ def run_conformance() -> Counts:
     return counts
 
 
+def run_testbed() -> Counts:
+    """The MPI tests across the nodes of a test bed; where there can be none, one that is skipped and says why."""
+    junit = BUILD / "testbed.xml"
+    junit.unlink(missing_ok=True)
+    return of_stage(
+        "testbed", call([sys.executable, TOP / "tests" / "mpi" / "across_nodes.py", "--junit", junit]), junit
+    )
+
+
 def run_stage(name: str, jobs: int) -> Counts:
     if name == "pytest":
         return run_pytest()
     if name == "conformance":
         return run_conformance()
+    if name == "testbed":
+        return run_testbed()
     if name == "thorough":
         return run_ctest(name, "release", jobs, ("all", "thorough_programs"), ("-C", "thorough", "-L", "thorough"))
     return run_ctest(name, name, jobs)
@@ -168,7 +180,9 @@ def run_stage(name: str, jobs: int) -> Counts:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("stages", nargs="+", choices=[*PRESETS, "pytest", "thorough", "conformance"], metavar="STAGE")
+    parser.add_argument(
+        "stages", nargs="+", choices=[*PRESETS, "pytest", "thorough", "testbed", "conformance"], metavar="STAGE"
+    )
     arguments = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
     summary = BUILD / "test-summary"

@@ -127,6 +127,103 @@ def bench(
     raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
 
 
+testbed = typer.Typer(
+    help="Several nodes on one machine: namespaces with their own host names, joined by shaped links.  Root only.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(testbed, name="testbed")
+Bed = Annotated[str, typer.Option("--name", metavar="NAME", help="which bed, when there are several")]
+
+
+@testbed.command()
+def up(
+    nodes: Annotated[int, typer.Option(metavar="N", help="how many nodes run programs: node0, node1 ...")] = 2,
+    link: Annotated[
+        str, typer.Option(metavar="RATE", help="of each node's link, both ways: 1gbit, 200mbit; none: not held up")
+    ] = "1gbit",
+    fs: Annotated[
+        str, typer.Option(metavar="gluster", help="a storage node too, and its striped volume mounted on every node")
+    ] = "",
+    share: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="a directory below /tmp, /dev/shm or /run that nodes see all the same"),
+    ] = None,
+    name: Bed = "default",
+    json: Json = False,
+) -> None:
+    """Make a test bed.  Each node has its own network, host name, processes, /dev/shm, /tmp, /var/tmp and /run; the rest is shared."""
+    from penstock.commands import testbed as command
+
+    raise typer.Exit(command.up(name, nodes, link, share or [], fs, json))
+
+
+@testbed.command(name="run", context_settings={"allow_interspersed_args": False})
+def run_across(
+    line: Annotated[
+        list[str],
+        typer.Argument(metavar="LAUNCHER... APP...", help="the line as you would type it for one machine"),
+    ],
+    native: Annotated[bool, typer.Option("--native", help="without Penstock")] = False,
+    per_node: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="ranks on each node; otherwise they are shared out evenly, in blocks"),
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where the line starts, as nodes see it; otherwise here")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="keep the report: one JSON line per file is appended")
+    ] = None,
+    hints: Hints = None,
+    strategy: Strategy = "",
+    bypass: Bypass = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print what would be started, and start nothing")] = False,
+    name: Bed = "default",
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="report and traffic as JSON on stdout; what the program prints goes to stderr then"
+        ),
+    ] = False,
+) -> None:
+    """Run an MPI program on Penstock across the nodes; then tell where the time went and what crossed the links (on stderr)."""
+    from penstock.commands import testbed as command
+    from penstock.environment import Wanted
+
+    asked = command.Asked(line, (directory or Path.cwd()).absolute(), per_node, native)
+    wanted = Wanted(report, tuple(hints or ()), strategy, bypass)
+    raise typer.Exit(command.run(name, asked, wanted, json, dry_run))
+
+
+@testbed.command(context_settings={"allow_interspersed_args": False})
+def on(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="node0, node1 ..., storage or head")],
+    line: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="the command")],
+    name: Bed = "default",
+) -> None:
+    """Run a command on one node, without MPI and without Penstock."""
+    from penstock.commands import testbed as command
+
+    raise typer.Exit(command.on(name, node, line))
+
+
+@testbed.command()
+def status(name: Bed = "default", json: Json = False) -> None:
+    """Show the nodes, their links and what crossed them so far.  Exit code 1 when there is no bed, or a part of it died."""
+    from penstock.commands import testbed as command
+
+    raise typer.Exit(command.status(name, json))
+
+
+@testbed.command()
+def down(name: Bed = "default", json: Json = False) -> None:
+    """Remove the bed and everything that runs in it.  Fine when there is none."""
+    from penstock.commands import testbed as command
+
+    raise typer.Exit(command.down(name, json))
+
+
 def main() -> None:
     try:
         app(prog_name="penstock")

@@ -134,7 +134,9 @@ class Mpi:
         name = COMPILERS[kind] + self.compiler_suffix
         return name, shutil.which(name, path=str(self.directory) if self.directory else None)
 
-    def launch(self, ranks: int, environment: dict[str, str], command: list[str]) -> list[str]:
+    def launch(
+        self, ranks: int, environment: dict[str, str], command: list[str], several_nodes: bool = False
+    ) -> list[str]:
         line = [self.launcher, "-n", str(ranks)]
         if self.is_openmpi:
             # More ranks than cores: let waiting ranks give up the core, and bind none of them.
@@ -147,7 +149,7 @@ class Mpi:
                 "1",
                 "--mca",
                 "btl",
-                "self,vader",
+                "self,vader,tcp" if several_nodes else "self,vader",
             ]
             for name, value in environment.items():
                 parameter = name.removeprefix("OMPI_MCA_")
@@ -349,7 +351,8 @@ def run_program(
         command += arguments + (["--test", test] if test else []) + options.argument
         began = time.monotonic()
         limit = (options.time_limit or variant.time_limit) * options.slower
-        outcome.verdict, outcome.output = run_line(mpi.launch(ranks, environment, command), limit, directory)
+        line = mpi.launch(ranks, environment, command, options.several_nodes)
+        outcome.verdict, outcome.output = run_line(line, limit, directory)
         outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -450,6 +453,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="NAME=VALUE",
         help="environment for the programs",
     )
+    parser.add_argument(
+        "--several-nodes",
+        action="store_true",
+        help="the launcher starts ranks on several nodes (as on a test bed's head), which --directory must be shared by",
+    )
     parser.add_argument("--argument", action="append", default=[], help="passed on to the programs")
     parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
     parser.add_argument(
@@ -475,6 +483,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options.build = options.build.resolve()
     if options.directory is None and os.access("/dev/shm", os.W_OK):
         options.directory = "/dev/shm"
+    if options.directory:
+        options.directory = str(Path(options.directory).absolute())  # the programs run elsewhere
     return options
 
 

@@ -207,7 +207,7 @@ def test_a_signal_reaches_the_program(library, tmp_path):
 def test_a_signal_before_the_start_waits_for_the_program():
     from penstock.commands import run
 
-    with run._Signals() as signals:
+    with run.Signals() as signals:
         os.kill(os.getpid(), signal.SIGTERM)
         process = subprocess.Popen(["sleep", "60"])
         signals.go_to(process)

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from penstock import environment, launcher, paths, preflight, report, show
 from penstock.failure import USAGE, Failure
@@ -25,9 +25,11 @@ class Prepared:
     warnings: list[str] = field(default_factory=list)
 
 
-def prepare(words: list[str], base: Mapping[str, str], library: Path, wanted: environment.Wanted) -> Prepared:
-    """Checks the line and says what to start.  Raises Failure when the program can not run on Penstock."""
-    line = launcher.parse(words)
+def prepare(
+    words: list[str], base: Mapping[str, str], library: Path, wanted: environment.Wanted, directory: Path | None = None
+) -> Prepared:
+    """Checks the line, seen from `directory` (the current one), and says what to start.  Raises Failure when the program can not run on Penstock."""
+    line = launcher.parse(words, directory)
     if line.launcher is None and (line.family or line.programs[0].path is None):
         raise Failure(f"{words[0]}: there is no such program in PATH or here", USAGE)
     notes = preflight.check(line, library)
@@ -65,7 +67,13 @@ def _report_file(chosen: Path | None) -> Iterator[Path]:
             Path(name).unlink()
 
 
-class _Signals:
+class Receiver(Protocol):
+    """What signals are passed on to."""
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+
+class Signals:
     """Signals sent to us go to the program, which decides; those before its start wait for it.
 
     SIGINT and SIGQUIT the terminal sends to the program as well, so ours only has to survive them.  A signal that we were told to
@@ -76,11 +84,11 @@ class _Signals:
     SURVIVED = (signal.SIGINT, signal.SIGQUIT)
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Receiver | None = None
         self._waiting: list[int] = []
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "_Signals":
+    def __enter__(self) -> "Signals":
         for number in (*self.PASSED_ON, *self.SURVIVED):
             if signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._arrived)
@@ -98,7 +106,7 @@ class _Signals:
         else:
             self._process.send_signal(number)
 
-    def go_to(self, process: subprocess.Popen[bytes]) -> None:
+    def go_to(self, process: Receiver) -> None:
         self._process = process
         for number in self._waiting:
             process.send_signal(number)
@@ -106,7 +114,7 @@ class _Signals:
 
 def start(prepared: Prepared, base: Mapping[str, str], stdout: int | None) -> int:
     """Runs the line to its end; the program's exit code as a shell would tell it."""
-    with _Signals() as signals:
+    with Signals() as signals:
         try:
             process = subprocess.Popen(prepared.words, env={**base, **prepared.changes}, stdout=stdout)
         except OSError as error:
@@ -143,7 +151,7 @@ def run(words: list[str], wanted: environment.Wanted, as_json: bool, dry_run: bo
     library = environment.library_in(paths.library_directory())
     if dry_run:
         chosen = wanted.report.absolute() if wanted.report else Path.cwd() / ".penstock-report.jsonl"
-        return _print_plan(prepare(words, base, library, _with_report(wanted, chosen)), as_json)
+        return print_plan(prepare(words, base, library, _with_report(wanted, chosen)), as_json)
     with _report_file(wanted.report) as file:
         prepared = prepare(words, base, library, _with_report(wanted, file))
         for text in prepared.warnings:
@@ -165,7 +173,7 @@ def _with_report(wanted: environment.Wanted, file: Path) -> environment.Wanted:
     return environment.Wanted(file, wanted.hints, wanted.strategy, wanted.bypass)
 
 
-def _print_plan(prepared: Prepared, as_json: bool) -> int:
+def print_plan(prepared: Prepared, as_json: bool) -> int:
     plan: dict[str, Any] = {"words": prepared.words, "environment": prepared.changes, "warnings": prepared.warnings}
     if as_json:
         show.print_json(plan)

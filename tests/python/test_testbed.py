@@ -474,7 +474,7 @@ def test_a_real_bed(penstock, name, tmp_path):
 
     gone = penstock("testbed", "down", "--name", name, "--json")
     assert json.loads(gone.stdout) == {"name": name, "removed": True}
-    assert traces(bed, own) == []
+    assert beds.waited_for(lambda: not traces(bed, own), 5), traces(bed, own)
     assert "there was none" in penstock("testbed", "down", "--name", name).stdout
 
 
@@ -571,7 +571,7 @@ def test_a_node_that_can_not_be_made_is_told(name, monkeypatch):
     monkeypatch.setattr(beds, "SECONDS_TO_START", 1)
     with pytest.raises(Failure, match="missing: node0.*no room on this node"):
         beds.up(bed, print)
-    assert traces(bed, set()) == []
+    assert beds.waited_for(lambda: not traces(bed, set()), 5), traces(bed, set())
 
 
 @needs_bed
@@ -602,7 +602,7 @@ def test_a_bed_whose_directory_was_removed_is_found(name):
     shutil.rmtree(bed.state)
     found = beds.find(name)
     assert found is not None and beds.down(found)
-    assert traces(bed, set()) == []
+    assert beds.waited_for(lambda: not traces(bed, set()), 5), traces(bed, set())
 
 
 @needs_bed
@@ -657,4 +657,4 @@ def test_a_real_volume(penstock, name):
     assert before.returncode == 0 and "file\n" in before.stderr
     assert json.loads(before.stdout)["between_nodes_bytes"] < 10000, "what the storage node sent is not between nodes"
     assert beds.down(bed)
-    assert traces(bed, own) == []
+    assert beds.waited_for(lambda: not traces(bed, own), 5), traces(bed, own)

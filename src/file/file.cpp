@@ -133,6 +133,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
+  if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
     file->may_decline_ = notice.may_decline;
@@ -154,6 +155,35 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     PENSTOCK_TRY(status_of(verdict, {}, rank, path));
   }
   return file;
+}
+
+// The first rank of a node opens it for all: later its neighbours reach it through that rank's process, whatever its name means by then.
+Status File::open_on_every_node() {
+  const comm::Topology& topology = comm_->topology();
+  Status local;
+  if (topology.node != topology.node_of_rank.front()) {
+    store::OpenOptions options = open_options();
+    options.same_as = identity_;
+    options.for_others = topology.ranks_in_node > 1;
+    const Result<std::unique_ptr<comm::Team>> node = comm_->team(0, topology.ranks_in_node);
+    if (topology.rank_in_node == 0) local = open_here(options);
+    if (topology.ranks_in_node > 1) {
+      // Ranks that share no memory open it each for itself, as rank 0 did.
+      Result<std::byte*> told = node.ok() ? (*node)->memory(0, sizeof(store::Identity)) : node.status();
+      if (told.ok()) {
+        if (topology.rank_in_node == 0) {
+          const store::Identity identity = local.ok() ? store_file_->identity() : store::Identity();
+          std::memcpy(*told, &identity, sizeof identity);
+        }
+        (void)(*node)->meet({});
+        std::memcpy(&identity_, *told, sizeof identity_);
+        (void)(*node)->meet({});
+      } else if (topology.rank_in_node != 0) {
+        local = open_here(options);
+      }
+    }
+  }
+  return status_of(comm_->agree(verdict_of(local, topology.rank)), local, topology.rank, path_);
 }
 
 bool File::join_team(int local_per_node, int aggregators) {
@@ -393,9 +423,10 @@ Status File::preallocate(Offset size_bytes, trace::OpTrace& trace, Status local)
 
 Status File::sync(trace::OpTrace& trace, Status local) {
   // One rank of each node makes durable what all ranks of the node wrote: they share its page cache.  Everybody's writes are in the
-  // cache when the first agreement is over.
+  // cache when the first agreement is over.  Where other nodes' writes are not seen by themselves, ranks that only read let go of what is cached.
   PENSTOCK_TRY(agree(local, trace));
-  if (mode_.write && comm_->topology().rank_in_node == 0) {
+  const bool sees_others = facts_.node_local || facts_.coherent_between_nodes || comm_->topology().node_count == 1;
+  if ((mode_.write || !sees_others) && comm_->topology().rank_in_node == 0) {
     PhaseScope syncing(trace, Phase::kSync);
     local = open_store();
     if (local.ok()) local = store_file_->sync();

@@ -179,6 +179,8 @@ class File {
 
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(store::OpenOptions options);
+  /// Opens the file on nodes other than rank 0's, while its name is there.  Collective.
+  Status open_on_every_node();
   /// Finds this rank's place among the aggregators.  Collective; false on all ranks where some team cannot be had.
   bool join_team(int local_per_node, int aggregators);
   [[nodiscard]] store::OpenOptions open_options() const;

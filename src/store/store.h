@@ -97,7 +97,9 @@ class File {
   /// the file as well.
   virtual Status grow(Offset size_bytes) = 0;
   virtual Status preallocate(Offset size_bytes) = 0;  ///< storage for [0, size_bytes) is reserved; grows, never cuts
-  virtual Status sync() = 0;                          ///< what was written is on the device
+  /// What was written is on the device.  Where neither node_local nor coherent_between_nodes, what other nodes had made durable before is seen by
+  /// reads on this node afterwards.
+  virtual Status sync() = 0;
   virtual Status close() = 0;                         ///< reports what was deferred; idempotent
 
   /// Advisory lock over a byte range, between all open files of this and other processes.  Blocks.  kUnsupported where

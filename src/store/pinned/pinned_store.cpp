@@ -68,23 +68,27 @@ Status not_there(const std::string& path, const Identity& wanted, const Status& 
                              "; keep the name until every process has accessed the file once");
 }
 
-}  // namespace
-
-Result<std::unique_ptr<File>> PinnedStore::open(const std::string& path, const OpenOptions& options) {
-  Result<std::unique_ptr<File>> file = inner_.open(path, options);
-  if (options.for_others && file.ok()) {
-    const Identity identity = pin(path, (*file)->traits());
-    return std::unique_ptr<File>(new PinnedFile(std::move(*file), identity));
-  }
+/// The file that is wanted, by its name or through the process that keeps it.
+Result<std::unique_ptr<File>> open_wanted(Store& store, const std::string& path, const OpenOptions& options) {
+  Result<std::unique_ptr<File>> file = store.open(path, options);
   const Identity& wanted = options.same_as;
   if (!wanted.known || (file.ok() && is(path, wanted))) return file;
   if (wanted.same_node && wanted.descriptor >= 0) {
     // The process that keeps it cannot close it meanwhile, so looking before is enough.
     const std::string kept = where_it_is_kept(wanted);
-    if (is(kept, wanted)) return inner_.open(kept, options);
+    if (is(kept, wanted)) return store.open(kept, options);
   }
   if (!file.ok() && file.status().code() != Code::kNoSuchFile) return file;
   return not_there(path, wanted, file.status());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<File>> PinnedStore::open(const std::string& path, const OpenOptions& options) {
+  Result<std::unique_ptr<File>> file = open_wanted(inner_, path, options);
+  if (!options.for_others || !file.ok()) return file;
+  const Identity identity = pin(path, (*file)->traits());
+  return std::unique_ptr<File>(new PinnedFile(std::move(*file), identity));
 }
 
 }  // namespace penstock::store

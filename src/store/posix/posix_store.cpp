@@ -201,6 +201,8 @@ class PosixFile final : public File {
       if (errno == EINVAL) return {};  // a special file that has nothing to make durable
       return Status::from_errno(errno, "making '" + path_ + "' durable");
     }
+    // Pages that are clean now would go on being read although another node has written since.  Advice cannot fail in a way that matters here.
+    if (!traits_.node_local && !traits_.coherent_between_nodes) (void)posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
     return {};
   }
 

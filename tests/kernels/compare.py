@@ -97,7 +97,10 @@ def compare(kernel: Kernel, directory: Path) -> None:
     flip_byte(last, content)
     for mode in ((), ("--no-plain", "--no-shifted")):
         damaged = kernel.run(arms[-1], last, "--read-only", *mode)
-        expect(not damaged["verified"] and damaged["wrong_bytes"] > 0, f"a changed byte at {content} was not noticed {mode}")
+        expect(
+            not damaged["verified"] and damaged["wrong_bytes"] > 0,
+            f"a changed byte at {content} was not noticed {mode}",
+        )
     unchecked = kernel.run(arms[-1], last, "--read-only", "--no-verify")
     expect(not unchecked["checked"], "--no-verify still checks")
 

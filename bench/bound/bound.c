@@ -58,10 +58,10 @@ static struct options parse(int argc, char **argv) {
     usage_error(usage);
   }
   if (options.pattern.piece_bytes % 8 != 0) {
-    fail("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
+    refuse("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
   }
   if (options.pattern.count > INT64_MAX / options.pattern.piece_bytes / all_ranks) {
-    fail("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
+    refuse("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
          (long long)options.pattern.count);
   }
   return options;

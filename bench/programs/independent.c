@@ -76,10 +76,10 @@ static struct options parse(int argc, char **argv) {
     usage_error(usage);
   }
   if (options.pattern.piece_bytes % 8 != 0) {
-    fail("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
+    refuse("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
   }
   if (options.pattern.count > INT64_MAX / options.pattern.piece_bytes / all_ranks) {
-    fail("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
+    refuse("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
          (long long)options.pattern.count);
   }
   options.pattern.interleaved = options.kind == INTERLEAVED;
@@ -302,7 +302,7 @@ static void measure_view(const struct options *options, struct view_cost *cost) 
   const int starts[2] = {0, this_rank};
   *cost = (struct view_cost){.seconds = {.name = "view"}};
   if (pieces < 2 * TOUCHED) {
-    fail("--count %d: a view of at least %d pieces was expected", pieces, 2 * TOUCHED);
+    refuse("--count %d: a view of at least %d pieces was expected", pieces, 2 * TOUCHED);
   }
   const int64_t memory_before = memory_peak_bytes();
   for (int repetition = 0; repetition < options->repetitions; ++repetition) {

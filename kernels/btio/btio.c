@@ -82,10 +82,10 @@ static int square_root(int ranks, int64_t points) {
     ++root;
   }
   if (root * root != ranks) {
-    fail("%d ranks: a square number was expected, such as %d or %d", ranks, root * root, (root + 1) * (root + 1));
+    refuse("%d ranks: a square number was expected, such as %d or %d", ranks, root * root, (root + 1) * (root + 1));
   }
   if (points < root) {
-    fail("--points %lld: at least one for each of the %d cells along an edge was expected", (long long)points, root);
+    refuse("--points %lld: at least one for each of the %d cells along an edge was expected", (long long)points, root);
   }
   return root;
 }

@@ -47,7 +47,7 @@ static void add_hint(struct pass_options *options, const char *text) {
   char key[MPI_MAX_INFO_KEY + 1];
   const char *equals = strchr(text, '=');
   if (equals == NULL || equals == text || equals - text > MPI_MAX_INFO_KEY) {
-    fail("--hint %s: KEY=VALUE was expected", text);
+    refuse("--hint %s: KEY=VALUE was expected", text);
   }
   memcpy(key, text, (size_t)(equals - text));
   key[equals - text] = '\0';
@@ -464,7 +464,7 @@ int kernel_run(const struct kernel *kernel, const struct pass_options *options) 
   static struct run run;
   run = (struct run){.kernel = kernel, .options = options};
   if (!options->writing && !options->reading) {
-    fail("--write-only and --read-only exclude each other");
+    refuse("--write-only and --read-only exclude each other");
   }
   prepare(&run);
   barrier();

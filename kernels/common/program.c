@@ -27,22 +27,41 @@ void start_mpi(int *argc, char ***argv, const char *name) {
   CHECK(MPI_Comm_size(MPI_COMM_WORLD, &all_ranks), "communicator");
 }
 
-_Noreturn void usage_error(const char *usage) {
-  if (this_rank == 0) {
-    fputs(usage, stderr);
-  }
+_Noreturn static void end_in_order(void) {
+  fflush(stderr);
   MPI_Finalize();
   exit(2);
 }
 
-_Noreturn void fail(const char *format, ...) {
+static void say(const char *format, va_list arguments) {
   char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
   fprintf(stderr, "%s: rank %d: %s\n", program_name, this_rank, text);
   fflush(stderr);
+}
+
+_Noreturn void refuse(const char *format, ...) {
+  if (this_rank == 0) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+  }
+  end_in_order();
+}
+
+_Noreturn void usage_error(const char *usage) {
+  if (this_rank == 0) {
+    fputs(usage, stderr);
+  }
+  end_in_order();
+}
+
+_Noreturn void fail(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say(format, arguments);
+  va_end(arguments);
   MPI_Abort(MPI_COMM_WORLD, 1);
   exit(1);
 }
@@ -81,7 +100,7 @@ int64_t whole_number(const char *option, const char *text, int64_t least, int64_
   errno = 0;
   const long long value = strtoll(text, &end, 10);
   if (errno != 0 || end == text || *end != '\0' || value < least || value > most) {
-    fail("--%s %s: a whole number from %lld to %lld was expected", option, text, (long long)least, (long long)most);
+    refuse("--%s %s: a whole number from %lld to %lld was expected", option, text, (long long)least, (long long)most);
   }
   return value;
 }

@@ -11,13 +11,17 @@ extern int all_ranks;
 
 /* Starts MPI with errors that return, and remembers the program's name for messages. */
 void start_mpi(int *argc, char ***argv, const char *name);
+/* For what every rank finds wrong alike, such as its arguments: rank 0 says it, all end in order with exit code 2.  Collective. */
+_Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void usage_error(const char *usage);
+/* For what one rank may meet alone: ends them all with exit code 1. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void check(int code, const char *operation, const char *subject);
 /* Every MPI call goes through CHECK; a failure is told once, clearly, and ends the program. */
 #define CHECK(call, subject) check((call), #call, (subject))
 void *allocate(int64_t count, int64_t size_bytes);
 int64_t multiply(int64_t one, int64_t other, const char *what);
+/* Refuses what is no whole number in the range.  Collective. */
 int64_t whole_number(const char *option, const char *text, int64_t least, int64_t most);
 
 /* Plain files. */

@@ -101,7 +101,7 @@ static void add_variable(struct job *job, const char *name, enum content content
   variable->offset_in_record = job->record_bytes;
   const int64_t elements = job->world.decompositions->list[decomposition].elements;
   if (elements > (INT64_MAX - job->record_bytes) / element_bytes) {
-    fail("a record of these variables does not fit in 64 bits; use fewer variables or levels");
+    refuse("a record of these variables does not fit in 64 bits; use fewer variables or levels");
   }
   job->record_bytes += elements * element_bytes;
 }
@@ -270,7 +270,7 @@ static void release_part(struct job *job, int neighbour) {
 static struct steps make_steps(const struct job *job, int neighbour) {
   struct steps steps;
   if (job->groups > INT_MAX / job->options.records) {
-    fail("--records %d: fewer were expected, an int counts the calls of a pass", job->options.records);
+    refuse("--records %d: fewer were expected, an int counts the calls of a pass", job->options.records);
   }
   steps_allocate(&steps, job->groups * job->options.records);
   for (int i = 0; i < steps.count; ++i) {

@@ -53,7 +53,7 @@ static int64_t size_of(const char *option, const char *text) {
   const char *letter = length > 0 ? strchr(letters, text[length - 1] | 0x20) : NULL;
   const size_t kept = letter != NULL && *letter != '\0' ? length - 1 : length;
   if (kept >= sizeof digits) {
-    fail("-%s %s: a size in bytes was expected", option, text);
+    refuse("-%s %s: a size in bytes was expected", option, text);
   }
   memcpy(digits, text, kept);
   digits[kept] = '\0';
@@ -97,7 +97,7 @@ static struct options parse(int argc, char **argv) {
     options.transfer_bytes = options.block_bytes;
   }
   if (options.block_bytes % options.transfer_bytes != 0 || options.transfer_bytes > INT_MAX) {
-    fail("-b %lld -t %lld: a block of whole transfers of at most %d bytes was expected", (long long)options.block_bytes,
+    refuse("-b %lld -t %lld: a block of whole transfers of at most %d bytes was expected", (long long)options.block_bytes,
          (long long)options.transfer_bytes, INT_MAX);
   }
   return options;
@@ -221,7 +221,7 @@ static void make_types(struct interleave *kernel) {
   MPI_Datatype block = MPI_DATATYPE_NULL;
   const int64_t per_block = options->block_bytes / options->transfer_bytes;
   if (per_block > INT_MAX) {
-    fail("-b %lld -t %lld: at most %d transfers in a block were expected", (long long)options->block_bytes,
+    refuse("-b %lld -t %lld: at most %d transfers in a block were expected", (long long)options->block_bytes,
          (long long)options->transfer_bytes, INT_MAX);
   }
   CHECK(MPI_Type_contiguous((int)options->transfer_bytes, MPI_BYTE, &kernel->transfer), "transfer type");
@@ -248,7 +248,7 @@ int main(int argc, char **argv) {
   kernel.transfers = rank_bytes / options->transfer_bytes;
   const int64_t steps = (kernel.transfers + per_call(&kernel) - 1) / per_call(&kernel);
   if (per_call(&kernel) > INT_MAX || steps > INT_MAX) {
-    fail("%lld transfers of a rank in %lld calls are more than an int counts; use --per-call", (long long)kernel.transfers,
+    refuse("%lld transfers of a rank in %lld calls are more than an int counts; use --per-call", (long long)kernel.transfers,
          (long long)steps);
   }
   struct kernel passes = {.name = "interleave", .context = &kernel, .runs = runs, .facts = facts};

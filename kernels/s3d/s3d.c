@@ -50,21 +50,21 @@ static const char usage[] =
 static void three(const char *option, const char *text, int64_t *values) {
   char copy[128];
   if (strlen(text) >= sizeof copy) {
-    fail("--%s %s: three numbers with commas between were expected", option, text);
+    refuse("--%s %s: three numbers with commas between were expected", option, text);
   }
   strcpy(copy, text);
   char *rest = copy;
   int count = 0;
   for (char *word = strsep(&rest, ","); word != NULL; word = strsep(&rest, ",")) {
     if (count == AXES) {
-      fail("--%s %s: three numbers with commas between were expected", option, text);
+      refuse("--%s %s: three numbers with commas between were expected", option, text);
     }
     values[count++] = whole_number(option, word, 1, INT_MAX);
   }
   if (count == 1) {
     values[1] = values[2] = values[0];
   } else if (count != AXES) {
-    fail("--%s %s: three numbers with commas between, or one, were expected", option, text);
+    refuse("--%s %s: three numbers with commas between, or one, were expected", option, text);
   }
 }
 
@@ -101,12 +101,12 @@ static void place_blocks(struct options *options) {
   }
   const int64_t *blocks = options->blocks;
   if (blocks[0] > all_ranks || blocks[1] > all_ranks || blocks[0] * blocks[1] * blocks[2] != all_ranks) {
-    fail("--blocks %lld,%lld,%lld: a product of %d, the number of ranks, was expected", (long long)blocks[0], (long long)blocks[1],
+    refuse("--blocks %lld,%lld,%lld: a product of %d, the number of ranks, was expected", (long long)blocks[0], (long long)blocks[1],
          (long long)blocks[2], all_ranks);
   }
   for (int axis = 0; axis < AXES; ++axis) {
     if (options->points[axis] < blocks[axis]) {
-      fail("%lld points along axis %d: at least one for each of %lld blocks was expected", (long long)options->points[axis], axis,
+      refuse("%lld points along axis %d: at least one for each of %lld blocks was expected", (long long)options->points[axis], axis,
            (long long)blocks[axis]);
     }
   }

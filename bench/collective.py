@@ -205,7 +205,8 @@ def _e3sm(size: Size, name: str, maps: Path | None) -> Work:
         elements = 54 * edge * edge * levels + 2 * levels
         words += ["--ne", str(edge), "--levels", str(levels)]
         mesh = f"cubed sphere, {edge} elements along an edge, {levels} levels"
-    return Work(name, name, "e3sm", tuple(words), 8 * elements * variables * records, mesh=mesh)
+    shown = name if found else f"{name} (own mesh)"
+    return Work(shown, name, "e3sm", tuple(words), 8 * elements * variables * records, mesh=mesh)
 
 
 def _works(size: Size, kernels: tuple[str, ...], pieces: tuple[int, ...], maps: Path | None) -> Iterator[Work]:
@@ -264,7 +265,7 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         works=tuple(_works(SIZES[size_name], kernels, pieces, _maps(options))),
         rounds=_numbers(options, "rounds", "2" if quick else "3")[0],
         repetitions=_numbers(options, "repetitions", "2" if quick else "3")[0],
-        timeout_seconds=float(options.get("timeout", 30 if quick else 180)),
+        timeout_seconds=float(options.get("timeout", 30 if quick else 300)),
         strategy=str(options.get("strategy", "")),
         environment=_environment(options),
         lines=Path(options["lines"]) if "lines" in options else lines_file("collective"),
@@ -371,6 +372,25 @@ def _count(launcher: Launcher, wanted: Settings, case: Case, samples: Samples) -
         phases = {name: part["max"] for name, part in row["phases"].items() if part["max"] > 0}
         counters = {name: number for name, number in row["counters"].items() if number}
         samples.report[operation] = {"strategy": row["strategy"], "counters": counters, "phase_seconds_max": phases}
+
+
+def _refuse_bad_hints(launcher: Launcher, wanted: Settings) -> None:
+    """A hint that is not understood changes nothing: the figures would be those of something else than was asked for."""
+    if wanted.library is None or "PENSTOCK_HINTS" not in wanted.environment:
+        return
+    with scratch(next(iter(wanted.storages.values()))) as file:
+        report = Path(f"{file}.report")
+        mpi = wanted.mpis[0]
+        line = [mpi.program("interleave"), "-b", 8, "--file", file]
+        changed = wanted.environment | {"PENSTOCK_REPORT": str(report)}
+        try:
+            launcher.launch(mpi, 1, line, wanted.library, {"arm": "hints"}, changed)
+            rows = [json.loads(row) for row in report.read_text().splitlines()]
+        except (launching.LaunchFailure, OSError, ValueError) as failure:
+            raise SystemExit(f"hints={wanted.environment['PENSTOCK_HINTS']}: a first trial failed: {failure}") from None
+    complaints = dict.fromkeys(text for row in rows for text in row["complaints"])
+    if complaints:
+        raise SystemExit(f"hints={wanted.environment['PENSTOCK_HINTS']}: {'; '.join(complaints)}")
 
 
 # Figures
@@ -553,6 +573,7 @@ def run(*, quick: bool, options: dict[str, Any], progress: Progress) -> dict[str
     begin = time.monotonic()
     wanted = settings(quick, options)
     launcher = Launcher(wanted.lines, wanted.timeout_seconds)
+    _refuse_bad_hints(launcher, wanted)
     cases = list(_cases(wanted))
     measured = {case: Samples() for case in cases if _fits(case)}
     left_out = [f"{case.name()}: not enough room in {case.directory}" for case in cases if case not in measured]

@@ -95,14 +95,9 @@ def compare(kernel: Kernel, directory: Path) -> None:
         expect_good(kernel.run(arm, files[other], "--read-only"), f"{arm} reading what {other} wrote")
     content = middle_of_content(last, found["native"])
     flip_byte(last, content)
-    for mode in ((), ("--no-plain", "--no-shifted")):
-        damaged = kernel.run(arms[-1], last, "--read-only", *mode)
-        expect(
-            not damaged["verified"] and damaged["wrong_bytes"] > 0,
-            f"a changed byte at {content} was not noticed {mode}",
-        )
-    unchecked = kernel.run(arms[-1], last, "--read-only", "--no-verify")
-    expect(not unchecked["checked"], "--no-verify still checks")
+    # Without the plain check, so that it is the bytes that came through MPI-IO that are found wrong.
+    damaged = kernel.run(arms[-1], last, "--read-only", "--no-plain", "--no-shifted")
+    expect(not damaged["verified"] and damaged["wrong_bytes"] > 0, f"a changed byte at {content} was not noticed")
 
 
 def arguments() -> argparse.Namespace:

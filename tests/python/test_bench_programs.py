@@ -213,6 +213,8 @@ def test_a_damaged_or_short_file_is_noticed(mpi, tmp_path):
     for check in ([], ["--no-plain"], ["--reorder", "--no-plain"]):
         damaged = start(mpi, 2, *words, "--read-only", "--seed", 4, *check)
         assert not damaged["verified"] and damaged["wrong_bytes"] > 0
+    unchecked = start(mpi, 2, *words, "--read-only", "--seed", 4, "--no-verify")
+    assert unchecked["verified"] and not unchecked["checked"]
     file.write_bytes(bytes(content)[:-1])
     # Some libraries tell the count that there was, some the count that was asked for.
     try:
@@ -344,6 +346,18 @@ def test_collective_benchmark_tells_what_penstock_counted(mpi, tmp_path):
     assert write["report"]["counters"]["bytes_written"] == read["report"]["counters"]["bytes_read"] == 128 * 12**3
     assert result["summary"]["environment"] == {"PENSTOCK_HINTS": "cb_nodes=2;penstock_strategy=two_phase"}
     assert [target["limit"] for target in result["summary"]["targets"]] == [3.0, 1.0, 0.7, 0.5]
+
+
+@pytest.mark.skipif(not launching.default_library(BUILD).is_file(), reason="libpenstock.so is not built")
+def test_a_strategy_that_does_not_exist_is_not_measured(mpi, tmp_path):
+    options = {
+        "mpi": mpi.name,
+        "directories": str(tmp_path),
+        "strategy": "fastest",
+        "lines": str(tmp_path / "lines.jsonl"),
+    }
+    with pytest.raises(SystemExit, match="penstock_strategy=fastest: .*fastest"):
+        collective.run(quick=True, options=options, progress=lambda text: None)
 
 
 def collective_cell(mpi, ranks, native_ms, alone_ms, penstock_ms, bound_ms, piece=64):

@@ -276,7 +276,7 @@ def _square(number: int) -> bool:
     return any(root * root == number for root in range(1, number + 1))
 
 
-def _cases(wanted: Settings) -> Iterator[Case]:
+def cases_of(wanted: Settings) -> Iterator[Case]:
     for storage, directory in wanted.storages.items():
         for ranks in wanted.ranks:
             for work in wanted.works:
@@ -574,7 +574,7 @@ def run(*, quick: bool, options: dict[str, Any], progress: Progress) -> dict[str
     wanted = settings(quick, options)
     launcher = Launcher(wanted.lines, wanted.timeout_seconds)
     _refuse_bad_hints(launcher, wanted)
-    cases = list(_cases(wanted))
+    cases = list(cases_of(wanted))
     measured = {case: Samples() for case in cases if _fits(case)}
     left_out = [f"{case.name()}: not enough room in {case.directory}" for case in cases if case not in measured]
 

@@ -324,6 +324,23 @@ def test_collective_benchmark_gives_cells_and_summary(mpi, tmp_path):
     assert (tmp_path / "lines.jsonl").read_text().count("\n") == 2 * 3 + 1
 
 
+def test_an_interrupted_benchmark_tells_what_it_has(mpi, tmp_path):
+    options = {"native_only": "1", "mpi": mpi.name, "directories": str(tmp_path), "size": "tiny", "ranks": "1"}
+    options |= {"kernels": "interleave,s3d", "pieces": "8", "rounds": "1", "repetitions": "1"}
+
+    def interrupt_at_the_second(text):
+        if "2 of 2" in text:
+            raise KeyboardInterrupt
+
+    result = collective.run(
+        quick=False, options=options | {"lines": str(tmp_path / "lines.jsonl")}, progress=interrupt_at_the_second
+    )
+    assert [cell["facts"]["kernel"] for cell in result["cells"]] == ["interleave", "interleave"]
+    assert result["summary"]["left_out"] == [
+        f"{result['cells'][0]['name'].split(' interleave')[0]} s3d x1: interrupted"
+    ]
+
+
 def test_block_tridiagonal_runs_on_square_numbers_of_ranks(mpi, tmp_path):
     options = {
         "native_only": "1",

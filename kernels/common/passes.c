@@ -23,6 +23,7 @@ struct run {
   const struct pass_options *options;
   unsigned char **buffer; /* of each step; as large as the larger of the two lists wants */
   double now[PHASES];     /* seconds of this rank in this repetition */
+  double spent[2][COSTS]; /* by this rank in this repetition */
   struct series seconds[PHASES];
   struct series cost[2][COSTS]; /* of write and read */
   int64_t wrong;
@@ -211,11 +212,12 @@ static void pass(struct run *run, MPI_File file, const struct steps *steps, enum
   run->now[phase] += span - (run->now[VIEW] - view_before);
   if (phase != READ_SHIFTED) {
     run->now[writing ? WRITE_PASS : READ_PASS] += span;
-    const double parts[COSTS] = {cost.user_seconds, cost.system_seconds, (double)cost.switches, (double)cost.page_faults,
-                                 calls_after > 0 ? (double)(calls_after - calls_before - 1) : 0.0};
-    for (int i = 0; i < COSTS; ++i) {
-      series_add_sum(&run->cost[!writing][i], parts[i]);
-    }
+    double *spent = run->spent[!writing];
+    spent[0] = cost.user_seconds;
+    spent[1] = cost.system_seconds;
+    spent[2] = (double)cost.switches;
+    spent[3] = (double)cost.page_faults;
+    spent[4] = calls_after > 0 ? (double)(calls_after - calls_before - 1) : 0.0;
   }
 }
 
@@ -337,12 +339,27 @@ static void check_plainly(struct run *run, uint64_t seed) {
   }
 }
 
+/* Times of the slowest rank and sums of costs, each in one message: more would take long where ranks share cores.  Collective. */
+static void add_figures(struct run *run) {
+  double slowest[PHASES];
+  double sums[2 * COSTS];
+  CHECK(MPI_Allreduce(run->now, slowest, PHASES, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "times");
+  CHECK(MPI_Allreduce(run->spent, sums, 2 * COSTS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "costs");
+  for (int phase = 0; phase < PHASES; ++phase) {
+    series_append(&run->seconds[phase], slowest[phase]);
+  }
+  for (int i = 0; i < 2 * COSTS; ++i) {
+    series_append(&run->cost[i / COSTS][i % COSTS], sums[i]);
+  }
+}
+
 static void repeat(struct run *run) {
   for (int repetition = 0; repetition < run->options->repetitions; ++repetition) {
     /* The last file has the content of --seed itself, for whoever reads it later; one that is there already has no other. */
     const int older = run->options->writing ? run->options->repetitions - 1 - repetition : 0;
     const uint64_t seed = run->options->seed + (uint64_t)older;
     memset(run->now, 0, sizeof run->now);
+    memset(run->spent, 0, sizeof run->spent);
     if (run->options->writing) {
       write_everything(run, seed);
     }
@@ -350,9 +367,7 @@ static void repeat(struct run *run) {
     if (run->options->reading) {
       read_everything(run, seed);
     }
-    for (int phase = 0; phase < PHASES; ++phase) {
-      series_add(&run->seconds[phase], run->now[phase]);
-    }
+    add_figures(run);
   }
   if (run->options->writing && !run->options->keep) {
     delete_file(run->options);

@@ -176,7 +176,7 @@ void finish_together(void) {
   barrier();
 }
 
-static void append(struct series *series, double value) {
+void series_append(struct series *series, double value) {
   if (series->count == REPETITIONS_MAX) {
     fail("series %s: more than %d repetitions", series->name, REPETITIONS_MAX);
   }
@@ -186,13 +186,7 @@ static void append(struct series *series, double value) {
 void series_add(struct series *series, double seconds) {
   double slowest = 0.0;
   CHECK(MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "times");
-  append(series, slowest);
-}
-
-void series_add_sum(struct series *series, double amount) {
-  double sum = 0.0;
-  CHECK(MPI_Allreduce(&amount, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "sums");
-  append(series, sum);
+  series_append(series, slowest);
 }
 
 void series_print(const struct series *series) {

@@ -47,10 +47,9 @@ struct series {
   int count;
   double values[REPETITIONS_MAX];
 };
-/* Seconds of the slowest rank.  Collective. */
+void series_append(struct series *series, double value);
+/* Appends the seconds of the slowest rank.  Collective. */
 void series_add(struct series *series, double seconds);
-/* The sum over all ranks.  Collective. */
-void series_add_sum(struct series *series, double amount);
 void series_print(const struct series *series);
 
 /* What a timed part costs this process besides time. */

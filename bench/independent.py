@@ -3,30 +3,39 @@
 Knows the programs of bench/programs and bench/bound by their JSON only.  bench/README.md says what each figure means.
 """
 
-import datetime
-import json
-import math
-import os
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import launching
+from cells import (
+    BOUND,
+    MEBIBYTE,
+    NATIVE,
+    OPERATIONS,
+    PENSTOCK,
+    WAYS,
+    Progress,
+    geomean,
+    library_of,
+    lines_file,
+    ratio,
+    readable,
+    refuse_unknown,
+    scratch,
+    spread,
+    storages,
+    target,
+    words_of,
+)
+from cells import Launcher as Lines
 
-MEBIBYTE = 1 << 20
 QUICK_SECONDS = 45.0  # no new launches after that; what is under way may still take a few seconds
-NATIVE, PENSTOCK, BOUND = "native", "penstock", "bound"
-OPERATIONS = ("write", "read")
 MODES = ("independent", "collective")
-WAYS = ("map", "piece", "shared")
-
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -90,47 +99,7 @@ class Settings:
     lines: Path
 
 
-def readable(size_bytes: int) -> str:
-    return f"{size_bytes // MEBIBYTE}MiB" if size_bytes >= MEBIBYTE else f"{size_bytes}B"
-
-
 # Options
-
-
-def _true(value: Any) -> bool:
-    return str(value).lower() in ("1", "true", "yes", "on")
-
-
-def _file_system(directory: Path) -> str:
-    """The type of the file system a directory is on, as /proc/mounts names it."""
-    best = ("", "unknown")
-    for mount in Path("/proc/mounts").read_text().splitlines():
-        _, point, kind, *_ = mount.split()
-        point = point.replace("\\040", " ")
-        if (directory == Path(point) or Path(point) in directory.parents) and len(point) >= len(best[0]):
-            best = (point, kind)
-    return best[1]
-
-
-def _storages(chosen: str) -> dict[str, Path]:
-    """Directories to measure in, by the name of their file system; those of the same kind get a number."""
-    own = launching.ROOT if (launching.ROOT / "CMakeLists.txt").is_file() else Path.cwd()
-    directories = [Path(word) for word in chosen.split(",")] if chosen else [Path("/dev/shm"), own]
-    found: dict[str, Path] = {}
-    for directory in directories:
-        if not directory.is_dir() or not os.access(directory, os.W_OK):
-            if chosen:
-                raise SystemExit(f"directories={directory}: expected a directory that can be written")
-            continue
-        kind = _file_system(directory.resolve())
-        name = kind if kind not in found else f"{kind}-{len(found) + 1}"
-        found[name] = directory.resolve()
-    return found
-
-
-def _lines_file() -> Path:
-    own = launching.ROOT if (launching.ROOT / "CMakeLists.txt").is_file() else Path.cwd()
-    return own / "results" / datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S") / "independent.jsonl"
 
 
 def settings(quick: bool, options: dict[str, Any]) -> Settings:
@@ -148,19 +117,10 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         "timeout",
         "lines",
     }
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise SystemExit(f"option {unknown[0]!r}: expected one of {', '.join(sorted(known))}")
+    refuse_unknown(options, known)
     build = Path(options.get("build", launching.default_build())).resolve()
-    library: Path | None = None
-    if not _true(options.get("native_only", "")):
-        library = Path(options.get("library", launching.default_library(build))).resolve()
-        if not library.is_file():
-            raise SystemExit(
-                f"{library}: not there; build Penstock first, or set native_only=1 to compare native with native"
-            )
-    mpis = options.get("mpi", [])
-    names = mpis.split(",") if isinstance(mpis, str) and mpis else list(mpis)
+    library = library_of(options, build)
+    names = words_of(options.get("mpi", []))
     found = launching.installed(build, names)
     if quick and not names:
         found = [mpi for mpi in found if not mpi.name.startswith("wheel-")] or found
@@ -174,35 +134,25 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         build=build,
         library=library,
         mpis=found,
-        storages=_storages(options.get("directories", "")),
+        storages=storages(options.get("directories", "")),
         ranks=tuple(int(number) for number in ranks.split(",")),
         sizes=sizes,
         rounds=int(options.get("rounds", 2 if quick else 3)),
         repetitions=int(options.get("repetitions", 2 if quick else 3)),
         timeout_seconds=float(options.get("timeout", 30 if quick else 180)),
-        lines=Path(options["lines"]) if "lines" in options else _lines_file(),
+        lines=Path(options["lines"]) if "lines" in options else lines_file("independent"),
     )
 
 
 # Launches
 
 
-@contextmanager
-def _scratch(directory: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory) as name:
-        yield Path(name) / "data"
-
-
 class Launcher:
-    """Runs programs for one arm and keeps every line of JSON they print."""
+    """Runs the programs for one arm."""
 
     def __init__(self, wanted: Settings) -> None:
         self.wanted = wanted
-        wanted.lines.parent.mkdir(parents=True, exist_ok=True)
-
-    def _keep(self, arm: str, mpi: launching.Mpi, storage: str, found: dict[str, Any]) -> None:
-        with self.wanted.lines.open("a") as file:
-            file.write(json.dumps({"arm": arm, "mpi_name": mpi.name, "storage": storage, **found}) + "\n")
+        self.lines = Lines(wanted.lines, wanted.timeout_seconds)
 
     def launch(
         self, arm: str, mpi: launching.Mpi, storage: str, directory: Path, ranks: int, words: list[Any]
@@ -210,11 +160,9 @@ class Launcher:
         """One line of JSON of `independent` or, for the bound, of `bound`."""
         program = mpi.program("bound" if arm == BOUND else "independent")
         preload = self.wanted.library if arm == PENSTOCK else None
-        with _scratch(directory) as file:
-            line = launching.line(mpi, ranks, [program, *words, "--file", file], preload)
-            found = launching.result(line, launching.environment(mpi, ranks), self.wanted.timeout_seconds)
-        self._keep(arm, mpi, storage, found)
-        return found
+        with scratch(directory) as file:
+            keep = {"arm": arm, "storage": storage}
+            return self.lines.launch(mpi, ranks, [program, *words, "--file", file], preload, keep)
 
 
 def _case_words(case: Case, repetitions: int) -> list[Any]:
@@ -252,27 +200,9 @@ def _measure_round(launcher: Launcher, case: Case, samples: Samples, number: int
 # Figures
 
 
-def _spread(values: list[float]) -> dict[str, Any]:
-    """Milliseconds: the median, the quartiles, the median absolute deviation."""
-    scaled = [value * 1e3 for value in values]
-    middle = statistics.median(scaled)
-    quarters = statistics.quantiles(scaled, n=4, method="inclusive") if len(scaled) > 1 else [middle] * 3
-    return {
-        "median_ms": middle,
-        "lower_quartile_ms": quarters[0],
-        "upper_quartile_ms": quarters[2],
-        "mad_ms": statistics.median(abs(value - middle) for value in scaled),
-        "samples": len(scaled),
-    }
-
-
 def _median_ms(samples: Samples, arm: str, kind: str, series: str) -> float | None:
     values = samples.seconds.get((arm, kind, series))
     return statistics.median(values) * 1e3 if values else None
-
-
-def _ratio(over: float | None, under: float | None) -> float | None:
-    return over / under if over is not None and under else None
 
 
 def _cell(case: Case, samples: Samples, operation: str, mode: str) -> dict[str, Any]:
@@ -290,13 +220,13 @@ def _cell(case: Case, samples: Samples, operation: str, mode: str) -> dict[str, 
         "name": f"{case.name()} {operation} {mode}",
         "native_ms": native,
         "penstock_ms": own,
-        "ratio": _ratio(native, own),
+        "ratio": ratio(native, own),
         "native_other_mode_ms": _median_ms(samples, NATIVE, other, operation),
         "bound_map_ms": bounds["map"],
         "bound_piece_ms": bounds["piece"],
         "bound_shared_ms": bounds["shared"],
-        "times_bound_map": _ratio(own, bounds["map"]),
-        "times_bound_best": _ratio(own, best),
+        "times_bound_map": ratio(own, bounds["map"]),
+        "times_bound_best": ratio(own, best),
         "verified": samples.verified and _same_bytes(samples) and not samples.failures,
         "oversubscribed": launching.oversubscribed(case.ranks),
         "facts": {
@@ -315,12 +245,12 @@ def _cell(case: Case, samples: Samples, operation: str, mode: str) -> dict[str, 
     for arm in (NATIVE, PENSTOCK):
         values = samples.seconds.get((arm, mode, operation))
         if values:
-            cell[arm] = _spread(values)
+            cell[arm] = spread(values)
     totals = {arm: _median_ms(samples, arm, mode, f"{operation}_total") for arm in (NATIVE, PENSTOCK)}
     cell["with_open_and_close"] = {
         "native_ms": totals[NATIVE],
         "penstock_ms": totals[PENSTOCK],
-        "ratio": _ratio(totals[NATIVE], totals[PENSTOCK]),
+        "ratio": ratio(totals[NATIVE], totals[PENSTOCK]),
     }
     if samples.failures:
         cell["failures"] = samples.failures
@@ -389,34 +319,6 @@ def _measure_view(launcher: Launcher, mpi: launching.Mpi, storage: str, director
 # Targets
 
 
-def _target(
-    text: str, unit: str, limit: float, at_least: bool, figures: dict[str, float | None], cells: int
-) -> dict[str, Any]:
-    """The worst figure of all cells decides.  A cell that could not be measured is no success."""
-    known = {name: value for name, value in figures.items() if value is not None}
-    if not known:
-        return {
-            "target": text,
-            "unit": unit,
-            "limit": limit,
-            "figure": None,
-            "cell": None,
-            "met": None if cells == 0 else False,
-        }
-    worst = (min if at_least else max)(known, key=lambda name: known[name])
-    good = known[worst] >= limit if at_least else known[worst] <= limit
-    return {
-        "target": text,
-        "unit": unit,
-        "limit": limit,
-        "figure": known[worst],
-        "cell": worst,
-        "cells_met": sum(value >= limit if at_least else value <= limit for value in known.values()),
-        "cells": cells,
-        "met": good and len(known) == cells,
-    }
-
-
 def _figures(
     cells: list[dict[str, Any]], value: Callable[[dict[str, Any]], float | None], **facts: Any
 ) -> dict[str, float | None]:
@@ -430,14 +332,14 @@ def _figures(
 def _native_collective(cell: dict[str, Any]) -> float | None:
     """How many times sooner than native collective this cell's Penstock figure is, whichever mode the cell has."""
     collective = cell["native_ms"] if cell["facts"]["mode"] == "collective" else cell["native_other_mode_ms"]
-    return _ratio(collective, cell["penstock_ms"])
+    return ratio(collective, cell["penstock_ms"])
 
 
 def targets(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
 
     def add(text: str, unit: str, limit: float, at_least: bool, figures: dict[str, float | None]) -> None:
-        found.append(_target(text, unit, limit, at_least, figures, len(figures)))
+        found.append(target(text, unit, limit, at_least, figures))
 
     for piece in (MEBIBYTE, 16 * MEBIBYTE):
         figures = _figures(
@@ -483,7 +385,7 @@ def targets(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _summary(cells: list[dict[str, Any]], wanted: Settings, left_out: list[str], seconds: float) -> dict[str, Any]:
     ratios = [cell["ratio"] for cell in cells if cell.get("ratio") and cell["facts"]["pattern"] != "calls"]
     return {
-        "geomean_ratio": math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None,
+        "geomean_ratio": geomean(ratios),
         "min_ratio": min(ratios) if ratios else None,
         "verified": all(cell["verified"] for cell in cells),
         "cells": len(cells),

@@ -44,7 +44,7 @@ add_custom_target(penstock_kernels ALL)
 # penstock_mpi_program(NAME [NETCDF] SOURCES source... [HEADERS header...]): build/<preset>/kernels/<mpi>/NAME for each MPI.
 function(penstock_mpi_program name)
   cmake_parse_arguments(PROGRAM "NETCDF" "" "SOURCES;HEADERS" ${ARGN})
-  set(options -std=gnu11 -O2 -g -Wno-unused-function -I${CMAKE_SOURCE_DIR}/bench/programs -Wall -Wextra -ffp-contract=off)
+  set(options -std=gnu11 -O2 -g -I${CMAKE_SOURCE_DIR}/bench/programs -I${CMAKE_SOURCE_DIR}/kernels -Wall -Wextra -ffp-contract=off)
   set(libraries -lm -lrt)
   if(PROGRAM_NETCDF AND PENSTOCK_NETCDF_INCLUDE AND PENSTOCK_NETCDF_LIBRARY)
     # The wrapper's own directories come first: a NetCDF beside another MPI must not bring that MPI's mpi.h along.
@@ -70,11 +70,19 @@ function(penstock_mpi_program name)
   endforeach()
 endfunction()
 
+set(COMMON ${CMAKE_SOURCE_DIR}/kernels/common)
+set(PROGRAM_FILES SOURCES ${COMMON}/program.c ${COMMON}/content.c)
+set(KERNEL_FILES ${PROGRAM_FILES} ${COMMON}/passes.c)
+set(KERNEL_HEADERS ${COMMON}/program.h ${COMMON}/content.h ${COMMON}/passes.h)
+
 set(E3SM ${CMAKE_SOURCE_DIR}/kernels/e3sm)
-penstock_mpi_program(e3sm NETCDF
-  SOURCES ${E3SM}/e3sm.c ${E3SM}/check.c ${E3SM}/requests.c ${E3SM}/map.c ${E3SM}/mesh.c ${E3SM}/content.c
-  HEADERS ${E3SM}/e3sm.h)
+penstock_mpi_program(e3sm NETCDF ${KERNEL_FILES} ${E3SM}/e3sm.c ${E3SM}/requests.c ${E3SM}/map.c ${E3SM}/mesh.c ${E3SM}/content.c
+                     HEADERS ${KERNEL_HEADERS} ${E3SM}/e3sm.h)
+foreach(kernel interleave btio s3d)
+  penstock_mpi_program(${kernel} ${KERNEL_FILES} ${CMAKE_SOURCE_DIR}/kernels/${kernel}/${kernel}.c HEADERS ${KERNEL_HEADERS})
+endforeach()
 
 set(PROGRAMS ${CMAKE_SOURCE_DIR}/bench/programs)
-penstock_mpi_program(independent SOURCES ${PROGRAMS}/independent.c HEADERS ${PROGRAMS}/measure.h)
-penstock_mpi_program(bound SOURCES ${CMAKE_SOURCE_DIR}/bench/bound/bound.c HEADERS ${PROGRAMS}/measure.h)
+set(MEASURE_HEADERS ${COMMON}/program.h ${COMMON}/content.h ${PROGRAMS}/measure.h)
+penstock_mpi_program(independent ${PROGRAM_FILES} ${PROGRAMS}/independent.c HEADERS ${MEASURE_HEADERS})
+penstock_mpi_program(bound ${PROGRAM_FILES} ${CMAKE_SOURCE_DIR}/bench/bound/bound.c HEADERS ${MEASURE_HEADERS})

@@ -10,9 +10,15 @@
  * The file is made and opened outside the time; its size is set inside, where a way needs it. */
 #include "measure.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { WINDOW_BYTES = 16 << 20, WAYS = 3 };
 enum way { MAP, PIECE, SHARED };
@@ -49,17 +55,13 @@ static struct options parse(int argc, char **argv) {
     }
   }
   if (!good || options.file == NULL || optind != argc) {
-    if (this_rank == 0) {
-      fputs(usage, stderr);
-    }
-    MPI_Finalize();
-    exit(2);
+    usage_error(usage);
   }
   if (options.pattern.piece_bytes % 8 != 0) {
-    fail("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
+    refuse("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
   }
   if (options.pattern.count > INT64_MAX / options.pattern.piece_bytes / all_ranks) {
-    fail("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
+    refuse("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
          (long long)options.pattern.count);
   }
   return options;
@@ -208,7 +210,7 @@ static void move(const struct options *options, enum way way, int writing, unsig
 
 static void measure(const struct options *options, struct outcome *outcomes) {
   const struct pattern *pattern = &options->pattern;
-  unsigned char *buffer = allocate(rank_bytes(pattern));
+  unsigned char *buffer = allocate(rank_bytes(pattern), 1);
   unsigned char *window = make_window();
   for (int way = 0; way < WAYS; ++way) {
     outcomes[way] = (struct outcome){.write = {.name = "write"}, .read = {.name = "read"}};
@@ -224,7 +226,7 @@ static void measure(const struct options *options, struct outcome *outcomes) {
       fill_pieces(pattern, buffer, seed);
       barrier();
       move(options, (enum way)way, 1, buffer, window, &outcome->write);
-      outcome->wrong += check_file(pattern, options->file, seed, &outcome->hash);
+      outcome->wrong += content_wrong_in_file(options->file, file_bytes(pattern), seed, &outcome->hash);
       memset(buffer, 0xA5, (size_t)rank_bytes(pattern));
       move(options, (enum way)way, 0, buffer, window, &outcome->read);
       outcome->wrong += check_pieces(pattern, buffer, seed, &outcome->hash);

@@ -6,9 +6,15 @@
  * between two barriers, of the slowest rank; `write_total` and `read_total` also hold open, view and close. */
 #include "measure.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 enum kind { CONTIGUOUS, INTERLEAVED, CALLS, VIEW };
 
@@ -67,17 +73,13 @@ static struct options parse(int argc, char **argv) {
     }
   }
   if (!good || options.file == NULL || optind != argc) {
-    if (this_rank == 0) {
-      fputs(usage, stderr);
-    }
-    MPI_Finalize();
-    exit(2);
+    usage_error(usage);
   }
   if (options.pattern.piece_bytes % 8 != 0) {
-    fail("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
+    refuse("--piece %lld: a multiple of 8 bytes was expected", (long long)options.pattern.piece_bytes);
   }
   if (options.pattern.count > INT64_MAX / options.pattern.piece_bytes / all_ranks) {
-    fail("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
+    refuse("--piece %lld --count %lld: the file's size overflows 64 bits", (long long)options.pattern.piece_bytes,
          (long long)options.pattern.count);
   }
   options.pattern.interleaved = options.kind == INTERLEAVED;
@@ -187,7 +189,7 @@ static void one_way(const struct options *options, const struct types *types, in
 
 static void measure(const struct options *options, const struct types *types, int collective, struct outcome *outcome) {
   const struct pattern *pattern = &options->pattern;
-  unsigned char *buffer = allocate(rank_bytes(pattern));
+  unsigned char *buffer = allocate(rank_bytes(pattern), 1);
   *outcome = (struct outcome){.write = {.name = "write"},
                               .write_total = {.name = "write_total"},
                               .read = {.name = "read"},
@@ -197,7 +199,7 @@ static void measure(const struct options *options, const struct types *types, in
     remove_file(options->file);
     fill_pieces(pattern, buffer, seed);
     one_way(options, types, collective, 1, buffer, outcome);
-    outcome->wrong += check_file(pattern, options->file, seed, &outcome->hash);
+    outcome->wrong += content_wrong_in_file(options->file, file_bytes(pattern), seed, &outcome->hash);
     memset(buffer, 0xA5, (size_t)rank_bytes(pattern));
     one_way(options, types, collective, 0, buffer, outcome);
     outcome->wrong += check_pieces(pattern, buffer, seed, &outcome->hash);
@@ -234,7 +236,7 @@ static void measure_calls(const struct options *options, struct calls *calls) {
   const int plain = open_posix(options->file, O_WRONLY);
   uint64_t words[PLACES];
   for (int repetition = 0; repetition <= options->repetitions; ++repetition) {
-    fill_words((unsigned char *)words, region, sizeof words, (uint64_t)repetition);
+    content_bytes((unsigned char *)words, region, sizeof words, (uint64_t)repetition);
     barrier();
     double empty = 0.0;
     double bare = 0.0;
@@ -272,7 +274,7 @@ static void measure_calls(const struct options *options, struct calls *calls) {
   const int check = open_posix(options->file, O_RDONLY);
   memset(words, 0, sizeof words);
   pread_whole(check, (unsigned char *)words, places * 8, region, options->file);
-  calls->wrong = check_words((const unsigned char *)words, region, places * 8, (uint64_t)options->repetitions, &calls->hash);
+  calls->wrong = content_wrong((const unsigned char *)words, region, places * 8, (uint64_t)options->repetitions, &calls->hash);
   close(check);
   remove_file(options->file);
 }
@@ -300,7 +302,7 @@ static void measure_view(const struct options *options, struct view_cost *cost) 
   const int starts[2] = {0, this_rank};
   *cost = (struct view_cost){.seconds = {.name = "view"}};
   if (pieces < 2 * TOUCHED) {
-    fail("--count %d: a view of at least %d pieces was expected", pieces, 2 * TOUCHED);
+    refuse("--count %d: a view of at least %d pieces was expected", pieces, 2 * TOUCHED);
   }
   const int64_t memory_before = memory_peak_bytes();
   for (int repetition = 0; repetition < options->repetitions; ++repetition) {
@@ -309,7 +311,7 @@ static void measure_view(const struct options *options, struct view_cost *cost) 
     MPI_File file = MPI_FILE_NULL;
     MPI_Status status;
     for (int i = 0; i < TOUCHED; ++i) {
-      words[i] = word_at(((middle + i) * all_ranks + this_rank) * 8, (uint64_t)repetition);
+      content_bytes((unsigned char *)&words[i], ((middle + i) * all_ranks + this_rank) * 8, 8, (uint64_t)repetition);
     }
     remove_file(options->file);
     CHECK(MPI_File_open(MPI_COMM_WORLD, options->file, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), options->file);
@@ -329,7 +331,7 @@ static void measure_view(const struct options *options, struct view_cost *cost) 
       const int64_t offset = ((middle + i) * all_ranks + this_rank) * 8;
       unsigned char found[8] = {0};
       pread_whole(plain, found, 8, offset, options->file);
-      cost->wrong += check_words(found, offset, 8, (uint64_t)repetition, &cost->hash);
+      cost->wrong += content_wrong(found, offset, 8, (uint64_t)repetition, &cost->hash);
     }
     close(plain);
     remove_file(options->file);

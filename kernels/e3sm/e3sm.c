@@ -3,10 +3,9 @@
  *
  * The file: a header (one line of JSON that tells each variable's place, padded with spaces to a multiple of 4096 bytes),
  * then the records one after another, each holding all variables in order.  Numbers in the machine's own byte order. */
+#include "common/passes.h"
 #include "e3sm.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,103 +15,77 @@ enum { HEADER_UNIT_BYTES = 4096 };
 
 struct options {
   const char *map;
-  const char *file;
   int elements_per_edge;
   int levels;
   int variables;
   int records;
   int group;
-  int collective;
-  int json;
-  int keep;
+  struct pass_options pass;
 };
 
-enum phase { OPEN, VIEW, WRITE, SYNC, CLOSE, READ, READ_SHIFTED, PHASES };
-static const char *const phase_names[PHASES] = {"open", "view", "write", "sync", "close", "read", "read_shifted"};
-
-struct tally {
-  double seconds[PHASES];
-  int64_t calls;
-  int64_t bytes_written;
-  int64_t bytes_read;
+/* The variables [first, after) of one call, with the requests of one rank. */
+struct group {
+  int first;
+  int after;
+  int64_t bytes;
   int64_t requests;
-  int64_t wrong;
-  int64_t first_wrong_variable;
-  uint64_t hash;
+  MPI_Datatype filetype;
 };
 
-/* Everything that a pass over the file needs. */
+/* What this rank moves, or what the next one wrote. */
+struct part {
+  struct requests *requests; /* of each decomposition */
+  struct group *groups;
+};
+
 struct job {
   struct options options;
-  MPI_Comm comm;
-  int rank;
-  int ranks;
   struct world world;
   int variables;
   struct variable *variable;
   char *header;
   int64_t header_bytes;
   int64_t record_bytes;
-  struct tally tally;
+  int groups;
+  struct part part[2];
 };
 
 static const char usage[] =
-    "usage: e3sm [--map FILE | --ne N] [--variables N] [--levels L] [--records N] [--group N] --file PATH\n"
-    "            [--collective | --independent] [--json] [--keep]\n"
-    "  --map FILE      a NetCDF decomposition map; without it a cubed-sphere mesh is made\n"
-    "  --ne N          elements along an edge of the cube (8)\n"
-    "  --levels L      vertical levels of 3-D variables on the mesh (32)\n"
-    "  --variables N   field variables in a record (12)\n"
-    "  --records N     records appended to the file (2)\n"
-    "  --group N       variables written by one call; 0 = all of a record (1)\n"
-    "  --file PATH     the file to write\n"
-    "  --collective    MPI_File_write_all and read_all (the default); --independent: MPI_File_write and read\n"
-    "  --json          one line of JSON instead of a table\n"
-    "  --keep          leave the file\n";
+    "usage: e3sm [--map FILE | --ne N] [--variables N] [--levels L] [--records N] [--group N] --file PATH [options]\n"
+    "  --map FILE        a NetCDF decomposition map; without it a cubed-sphere mesh is made\n"
+    "  --ne N            elements along an edge of the cube (8)\n"
+    "  --levels L        vertical levels of 3-D variables on the mesh (32)\n"
+    "  --variables N     field variables in a record (12)\n"
+    "  --records N       records appended to the file (2)\n"
+    "  --group N         variables written by one call; 0 = all of a record (1)\n" PASS_USAGE;
 
-static int whole_number(const char *option, const char *text, int least) {
-  char *end = NULL;
-  errno = 0;
-  const long value = strtol(text, &end, 10);
-  if (errno != 0 || end == text || *end != '\0' || value < least || value > INT_MAX) {
-    fail("--%s %s: a whole number of at least %d was expected", option, text, least);
-  }
-  return (int)value;
-}
-
-static struct options parse(int argc, char **argv, int rank) {
-  static const struct option known[] = {
-      {"map", required_argument, NULL, 'm'},     {"ne", required_argument, NULL, 'n'},
-      {"levels", required_argument, NULL, 'l'},  {"variables", required_argument, NULL, 'v'},
-      {"records", required_argument, NULL, 'r'}, {"group", required_argument, NULL, 'g'},
-      {"file", required_argument, NULL, 'f'},    {"collective", no_argument, NULL, 'c'},
-      {"independent", no_argument, NULL, 'i'},   {"json", no_argument, NULL, 'j'},
-      {"keep", no_argument, NULL, 'k'},          {NULL, 0, NULL, 0}};
+static struct options parse(int argc, char **argv) {
+  static const struct option known[] = {{"map", required_argument, NULL, 'm'},
+                                        {"ne", required_argument, NULL, 'n'},
+                                        {"levels", required_argument, NULL, 'l'},
+                                        {"variables", required_argument, NULL, 'v'},
+                                        {"records", required_argument, NULL, 'r'},
+                                        {"group", required_argument, NULL, 'g'},
+                                        PASS_OPTIONS,
+                                        {NULL, 0, NULL, 0}};
   struct options options = {
-      .elements_per_edge = 8, .levels = 32, .variables = 12, .records = 2, .group = 1, .collective = 1};
+      .elements_per_edge = 8, .levels = 32, .variables = 12, .records = 2, .group = 1, .pass = pass_options_default()};
+  options.pass.sync = 1;
+  int good = 1;
   int option = 0;
   while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
     switch (option) {
       case 'm': options.map = optarg; break;
-      case 'n': options.elements_per_edge = whole_number("ne", optarg, 1); break;
-      case 'l': options.levels = whole_number("levels", optarg, 1); break;
-      case 'v': options.variables = whole_number("variables", optarg, 1); break;
-      case 'r': options.records = whole_number("records", optarg, 1); break;
-      case 'g': options.group = whole_number("group", optarg, 0); break;
-      case 'f': options.file = optarg; break;
-      case 'c': options.collective = 1; break;
-      case 'i': options.collective = 0; break;
-      case 'j': options.json = 1; break;
-      case 'k': options.keep = 1; break;
-      default: options.file = NULL; optind = argc; break;
+      case 'n': options.elements_per_edge = (int)whole_number("ne", optarg, 1, INT_MAX); break;
+      case 'l': options.levels = (int)whole_number("levels", optarg, 1, INT_MAX); break;
+      case 'v': options.variables = (int)whole_number("variables", optarg, 1, INT_MAX / 2); break;
+      case 'r': options.records = (int)whole_number("records", optarg, 1, INT_MAX); break;
+      case 'g': options.group = (int)whole_number("group", optarg, 0, INT_MAX / 2); break;
+      default: good &= pass_option_taken(&options.pass, option, optarg); break;
     }
   }
-  if (options.file == NULL || optind != argc) {
-    if (rank == 0) {
-      fputs(usage, stderr);
-    }
-    MPI_Finalize();
-    exit(2);
+  if (!good || options.pass.file == NULL || optind != argc) {
+    usage_error(usage);
   }
   return options;
 }
@@ -128,7 +101,7 @@ static void add_variable(struct job *job, const char *name, enum content content
   variable->offset_in_record = job->record_bytes;
   const int64_t elements = job->world.decompositions->list[decomposition].elements;
   if (elements > (INT64_MAX - job->record_bytes) / element_bytes) {
-    fail("a record of these variables does not fit in 64 bits; use fewer variables or levels");
+    refuse("a record of these variables does not fit in 64 bits; use fewer variables or levels");
   }
   job->record_bytes += elements * element_bytes;
 }
@@ -181,25 +154,15 @@ static void make_header(struct job *job) {
   memset(job->header + used, ' ', (size_t)(padded - used));
 }
 
-/* The variables [first, after) of one call, with the requests of whoever's decomposition is used. */
-struct group {
-  int first;
-  int after;
-  int64_t bytes;
-  int64_t requests;
-  MPI_Datatype filetype;
-};
-
-static const struct requests *requests_of(const struct job *job, const struct requests *shifted, int variable) {
-  const int decomposition = job->variable[variable].decomposition;
-  return shifted != NULL ? &shifted[decomposition] : &job->world.decompositions->list[decomposition].own;
+static const struct requests *requests_of(const struct job *job, const struct part *part, int variable) {
+  return &part->requests[job->variable[variable].decomposition];
 }
 
 /* Requests as bytes from the record's beginning, in the order of the file. */
-static struct group make_group(const struct job *job, const struct requests *shifted, int first, int after) {
+static struct group make_group(const struct job *job, const struct part *part, int first, int after) {
   struct group group = {first, after, 0, 0, MPI_DATATYPE_NULL};
   for (int v = first; v < after; ++v) {
-    const struct requests *requests = requests_of(job, shifted, v);
+    const struct requests *requests = requests_of(job, part, v);
     group.requests += requests->count;
     group.bytes += requests_elements(requests) * job->variable[v].element_bytes;
   }
@@ -212,7 +175,7 @@ static struct group make_group(const struct job *job, const struct requests *shi
   int64_t next = 0;
   for (int v = first; v < after; ++v) {
     const struct variable *variable = &job->variable[v];
-    const struct requests *requests = requests_of(job, shifted, v);
+    const struct requests *requests = requests_of(job, part, v);
     for (int64_t i = 0; i < requests->count; ++i, ++next) {
       if (requests->lengths[i] > INT_MAX / variable->element_bytes) {
         fail("one request of %lld elements is more bytes than an int counts; use more ranks", (long long)requests->lengths[i]);
@@ -228,290 +191,161 @@ static struct group make_group(const struct job *job, const struct requests *shi
   return group;
 }
 
-static void count_check(const struct job *job, MPI_Status *status, int64_t bytes, const char *operation) {
-  int words = 0;
-  CHECK(MPI_Get_count(status, MPI_INT32_T, &words), job->options.file);
-  if (words != (int)(bytes / 4)) {
-    fail("%s: %s moved %d words of 4 bytes, %lld were expected", job->options.file, operation, words, (long long)(bytes / 4));
-  }
+/* A step is a group of variables of one record. */
+static const struct group *group_of(const struct job *job, int neighbour, int step) {
+  return &job->part[neighbour].groups[step % job->groups];
 }
 
-static void transfer(struct job *job, MPI_File file, const struct group *group, int record, enum phase phase,
-                     unsigned char *buffer) {
-  const char *path = job->options.file;
-  /* Words of 4 bytes reach beyond 2 GiB with an int count; every variable is a whole number of them. */
-  const int words = (int)(group->bytes / 4);
-  const MPI_Offset displacement = (MPI_Offset)(job->header_bytes + record * job->record_bytes);
-  MPI_Status status;
-  double start = MPI_Wtime();
-  CHECK(MPI_File_set_view(file, displacement, MPI_BYTE, group->filetype, "native", MPI_INFO_NULL), path);
-  double now = MPI_Wtime();
-  job->tally.seconds[VIEW] += now - start;
-  start = now;
-  if (phase == WRITE) {
-    if (job->options.collective) {
-      CHECK(MPI_File_write_all(file, buffer, words, MPI_INT32_T, &status), path);
-    } else {
-      CHECK(MPI_File_write(file, buffer, words, MPI_INT32_T, &status), path);
-    }
-    job->tally.bytes_written += group->bytes;
-    job->tally.requests += group->requests;
-  } else {
-    if (job->options.collective) {
-      CHECK(MPI_File_read_all(file, buffer, words, MPI_INT32_T, &status), path);
-    } else {
-      CHECK(MPI_File_read(file, buffer, words, MPI_INT32_T, &status), path);
-    }
-    job->tally.bytes_read += group->bytes;
-  }
-  job->tally.seconds[phase] += MPI_Wtime() - start;
-  ++job->tally.calls;
-  count_check(job, &status, group->bytes, phase_names[phase]);
+/* A file that is written again has other records than the one before it. */
+static int record_of(const struct job *job, int step, uint64_t seed) {
+  return step / job->groups + (int)(seed % 1000) * job->options.records;
 }
 
 /* What the group's part of the record must be, packed in the order of the view. */
-static void fill(const struct job *job, const struct requests *shifted, const struct group *group, int record,
-                 unsigned char *buffer) {
+static void fill(const struct kernel *kernel, int neighbour, int step, uint64_t seed, unsigned char *buffer) {
+  const struct job *job = kernel->context;
+  const struct group *group = group_of(job, neighbour, step);
   int64_t used = 0;
   for (int v = group->first; v < group->after; ++v) {
-    used += content_fill(&job->world, &job->variable[v], record, requests_of(job, shifted, v), buffer + used);
+    used += content_fill(&job->world, &job->variable[v], record_of(job, step, seed), requests_of(job, &job->part[neighbour], v),
+                         buffer + used);
   }
 }
 
-static void verify(struct job *job, const struct requests *shifted, const struct group *group, int record,
-                   const unsigned char *read, const unsigned char *expected) {
+static int64_t wrong(const struct kernel *kernel, int neighbour, int step, uint64_t seed, const unsigned char *read, uint64_t *hash) {
+  const struct job *job = kernel->context;
+  const struct group *group = group_of(job, neighbour, step);
+  unsigned char *expected = allocate(group->bytes, 1);
+  int64_t different = 0;
   int64_t used = 0;
+  fill(kernel, neighbour, step, seed, expected);
   for (int v = group->first; v < group->after; ++v) {
     const struct variable *variable = &job->variable[v];
-    const struct requests *requests = requests_of(job, shifted, v);
+    const struct requests *requests = requests_of(job, &job->part[neighbour], v);
     const int64_t bytes = requests_elements(requests) * variable->element_bytes;
     if (memcmp(read + used, expected + used, (size_t)bytes) != 0) {
+      const int64_t before = different;
       for (int64_t i = used; i < used + bytes; ++i) {
-        job->tally.wrong += read[i] != expected[i];
+        different += read[i] != expected[i];
       }
-      job->tally.first_wrong_variable = v < job->tally.first_wrong_variable ? v : job->tally.first_wrong_variable;
+      fprintf(stderr, "e3sm: rank %d: %s: %lld wrong bytes in variable %s of record %d\n", this_rank, job->options.pass.file,
+              (long long)(different - before), variable->name, step / job->groups);
     }
-    if (shifted == NULL) {
-      job->tally.hash += content_hash(variable, record, requests, read + used);
-    }
+    *hash += content_hash(variable, record_of(job, step, seed), requests, read + used);
     used += bytes;
   }
+  free(expected);
+  return different;
 }
 
-static void pass(struct job *job, MPI_File file, const struct requests *shifted, enum phase phase) {
-  const int group_size = job->options.group == 0 ? job->variables : job->options.group;
-  for (int first = 0; first < job->variables; first += group_size) {
-    const int after = first + group_size < job->variables ? first + group_size : job->variables;
-    struct group group = make_group(job, shifted, first, after);
-    unsigned char *expected = allocate(group.bytes, 1);
-    unsigned char *buffer = phase == WRITE ? expected : allocate(group.bytes, 1);
-    for (int record = 0; record < job->options.records; ++record) {
-      fill(job, shifted, &group, record, expected);
-      if (phase != WRITE) {
-        memset(buffer, 0xA5, (size_t)group.bytes);
-      }
-      transfer(job, file, &group, record, phase, buffer);
-      if (phase != WRITE) {
-        verify(job, shifted, &group, record, buffer, expected);
-      }
-    }
-    if (phase != WRITE) {
-      free(buffer);
-    }
-    free(expected);
-    CHECK(MPI_Type_free(&group.filetype), "file type");
-  }
-}
-
-static MPI_File open_file(struct job *job, int mode) {
-  MPI_File file = MPI_FILE_NULL;
-  CHECK(MPI_Barrier(job->comm), "barrier");
-  const double start = MPI_Wtime();
-  CHECK(MPI_File_open(job->comm, job->options.file, mode, MPI_INFO_NULL, &file), job->options.file);
-  job->tally.seconds[OPEN] += MPI_Wtime() - start;
-  return file;
-}
-
-static void close_file(struct job *job, MPI_File *file) {
-  const double start = MPI_Wtime();
-  CHECK(MPI_File_close(file), job->options.file);
-  job->tally.seconds[CLOSE] += MPI_Wtime() - start;
-}
-
-static void remove_file(const struct job *job, int may_be_missing) {
-  CHECK(MPI_Barrier(job->comm), "barrier");
-  if (job->rank == 0) {
-    const int code = MPI_File_delete(job->options.file, MPI_INFO_NULL);
-    int class = MPI_SUCCESS;
-    MPI_Error_class(code, &class);
-    if (!(may_be_missing && class == MPI_ERR_NO_SUCH_FILE)) {
-      check(code, "MPI_File_delete", job->options.file);
-    }
-  }
-  CHECK(MPI_Barrier(job->comm), "barrier");
-}
-
-static void write_everything(struct job *job) {
-  remove_file(job, 1);
-  MPI_File file = open_file(job, MPI_MODE_CREATE | MPI_MODE_WRONLY);
-  if (job->rank == 0) {
-    MPI_Status status;
-    CHECK(MPI_File_write_at(file, 0, job->header, (int)job->header_bytes, MPI_BYTE, &status), job->options.file);
-    count_check(job, &status, job->header_bytes, "write of the header");
-    job->tally.bytes_written += job->header_bytes;
-    ++job->tally.calls;
-  }
-  pass(job, file, NULL, WRITE);
-  const double start = MPI_Wtime();
-  CHECK(MPI_File_sync(file), job->options.file);
-  job->tally.seconds[SYNC] += MPI_Wtime() - start;
-  close_file(job, &file);
-}
-
-static void read_everything(struct job *job) {
+static void make_part(struct job *job, int neighbour) {
   const struct decompositions *decompositions = job->world.decompositions;
-  struct requests *shifted = allocate(decompositions->count, sizeof *shifted);
+  struct part *part = &job->part[neighbour];
+  part->requests = allocate(decompositions->count, sizeof *part->requests);
   for (int i = 0; i < decompositions->count; ++i) {
-    shifted[i] = requests_of_next_rank(&decompositions->list[i].own, job->comm);
+    const struct requests *own = &decompositions->list[i].own;
+    part->requests[i] = neighbour ? requests_of_next_rank(own, MPI_COMM_WORLD) : *own;
   }
-  MPI_File file = open_file(job, MPI_MODE_RDONLY);
-  pass(job, file, NULL, READ);
-  pass(job, file, shifted, READ_SHIFTED);
-  close_file(job, &file);
-  for (int i = 0; i < decompositions->count; ++i) {
-    requests_release(&shifted[i]);
+  const int size = job->options.group == 0 ? job->variables : job->options.group;
+  job->groups = (job->variables + size - 1) / size;
+  part->groups = allocate(job->groups, sizeof *part->groups);
+  for (int i = 0; i < job->groups; ++i) {
+    const int after = (i + 1) * (int64_t)size < job->variables ? (i + 1) * size : job->variables;
+    part->groups[i] = make_group(job, part, i * size, after);
   }
-  free(shifted);
 }
 
-/* Times: the slowest rank's.  Counts: of all ranks together. */
-static struct tally gather(const struct job *job, int64_t *requests_max) {
-  struct tally all = job->tally;
-  CHECK(MPI_Allreduce(job->tally.seconds, all.seconds, PHASES, MPI_DOUBLE, MPI_MAX, job->comm), "times");
-  const int64_t counts[5] = {job->tally.calls, job->tally.bytes_written, job->tally.bytes_read, job->tally.requests,
-                             job->tally.wrong};
-  int64_t sums[5];
-  CHECK(MPI_Allreduce(counts, sums, 5, MPI_INT64_T, MPI_SUM, job->comm), "counts");
-  all.calls = sums[0];
-  all.bytes_written = sums[1];
-  all.bytes_read = sums[2];
-  all.requests = sums[3];
-  all.wrong = sums[4];
-  CHECK(MPI_Allreduce(&job->tally.hash, &all.hash, 1, MPI_UINT64_T, MPI_SUM, job->comm), "hash");
-  CHECK(MPI_Allreduce(&job->tally.first_wrong_variable, &all.first_wrong_variable, 1, MPI_INT64_T, MPI_MIN, job->comm),
-        "first wrong variable");
-  CHECK(MPI_Allreduce(&job->tally.requests, requests_max, 1, MPI_INT64_T, MPI_MAX, job->comm), "requests");
-  return all;
-}
-
-/* For JSON: quotes, backslashes and control characters escaped. */
-static void print_string(const char *text) {
-  putchar('"');
-  for (const char *c = text; *c != '\0'; ++c) {
-    if (*c == '"' || *c == '\\') {
-      printf("\\%c", *c);
-    } else if ((unsigned char)*c < 0x20) {
-      printf("\\u%04x", (unsigned char)*c);
-    } else {
-      putchar(*c);
-    }
+static void release_part(struct job *job, int neighbour) {
+  struct part *part = &job->part[neighbour];
+  for (int i = 0; i < job->groups; ++i) {
+    CHECK(MPI_Type_free(&part->groups[i].filetype), "file type");
   }
-  putchar('"');
+  for (int i = 0; neighbour && i < job->world.decompositions->count; ++i) {
+    requests_release(&part->requests[i]);
+  }
+  free(part->requests);
+  free(part->groups);
 }
 
-static void report_json(const struct job *job, const struct tally *all, int64_t requests_max, double wall) {
-  char version[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  CHECK(MPI_Get_library_version(version, &length), "version");
-  version[strcspn(version, "\n")] = '\0';
+static struct steps make_steps(const struct job *job, int neighbour) {
+  struct steps steps;
+  if (job->groups > INT_MAX / job->options.records) {
+    refuse("--records %d: fewer were expected, an int counts the calls of a pass", job->options.records);
+  }
+  steps_allocate(&steps, job->groups * job->options.records);
+  for (int i = 0; i < steps.count; ++i) {
+    const struct group *group = group_of(job, neighbour, i);
+    /* Words of 4 bytes reach beyond 2 GiB with an int count; every variable is a whole number of them. */
+    steps.step[i] = (struct step){.begins_view = 1,
+                                  .displacement = (MPI_Offset)(job->header_bytes + i / job->groups * job->record_bytes),
+                                  .etype = MPI_BYTE,
+                                  .filetype = group->filetype,
+                                  .memory = MPI_INT32_T,
+                                  .count = (int)(group->bytes / 4),
+                                  .bytes = group->bytes,
+                                  .buffer_bytes = group->bytes,
+                                  .pieces = group->requests};
+  }
+  return steps;
+}
+
+static void facts(const struct kernel *kernel) {
+  const struct job *job = kernel->context;
   const struct options *options = &job->options;
-  printf("{\"program\": \"e3sm\", \"mpi\": ");
-  print_string(version);
-  printf(", \"ranks\": %d, \"mode\": \"%s\", \"map\": ", job->ranks, options->collective ? "collective" : "independent");
+  printf(", \"map\": ");
   if (options->map != NULL) {
     print_string(options->map);
     printf(", \"ne\": null, \"levels\": null");
   } else {
     printf("null, \"ne\": %d, \"levels\": %d", options->elements_per_edge, options->levels);
   }
-  printf(", \"variables\": %d, \"records\": %d, \"variables_per_call\": %d, \"file\": ", job->variables, options->records,
+  printf(", \"variables\": %d, \"records\": %d, \"variables_per_call\": %d", job->variables, options->records,
          options->group == 0 ? job->variables : options->group);
-  print_string(options->file);
-  printf(", \"file_bytes\": %lld, \"bytes_written\": %lld, \"bytes_read\": %lld, \"calls\": %lld, \"requests\": %lld, "
-         "\"requests_max\": %lld, \"seconds\": {",
-         (long long)(job->header_bytes + options->records * job->record_bytes), (long long)all->bytes_written,
-         (long long)all->bytes_read, (long long)all->calls, (long long)all->requests, (long long)requests_max);
-  for (int phase = 0; phase < PHASES; ++phase) {
-    printf("%s\"%s\": %.9f", phase == 0 ? "" : ", ", phase_names[phase], all->seconds[phase]);
-  }
-  printf("}, \"wall_seconds\": %.9f, \"verified\": %s, \"wrong_bytes\": %lld, \"hash\": \"%016llx\"}\n", wall,
-         all->wrong == 0 ? "true" : "false", (long long)all->wrong, (unsigned long long)all->hash);
 }
 
-static void report_table(const struct job *job, const struct tally *all) {
-  printf("%d ranks, %d variables, %d records, %s\n", job->ranks, job->variables, job->options.records,
-         job->options.collective ? "collective" : "independent");
-  for (int phase = 0; phase < PHASES; ++phase) {
-    printf("  %-14s %12.6f s\n", phase_names[phase], all->seconds[phase]);
+static int run(struct job *job) {
+  struct kernel kernel = {.name = "e3sm",
+                          .file_bytes = job->header_bytes + job->options.records * job->record_bytes,
+                          .context = job,
+                          .fill = fill,
+                          .wrong = wrong,
+                          .header = job->header,
+                          .header_bytes = job->header_bytes,
+                          .facts = facts};
+  for (int neighbour = 0; neighbour < 2; ++neighbour) {
+    make_part(job, neighbour);
+    *(neighbour ? &kernel.neighbour : &kernel.own) = make_steps(job, neighbour);
   }
-  printf("  written %lld bytes, read %lld bytes, %lld calls, %lld requests, hash %016llx: %s\n",
-         (long long)all->bytes_written, (long long)all->bytes_read, (long long)all->calls, (long long)all->requests,
-         (unsigned long long)all->hash, all->wrong == 0 ? "verified" : "WRONG");
+  const int code = kernel_run(&kernel, &job->options.pass);
+  for (int neighbour = 0; neighbour < 2; ++neighbour) {
+    release_part(job, neighbour);
+    free((neighbour ? &kernel.neighbour : &kernel.own)->step);
+  }
+  return code;
 }
 
 int main(int argc, char **argv) {
-  if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
-    fputs("e3sm: MPI_Init failed\n", stderr);
-    return 1;
-  }
+  start_mpi(&argc, &argv, "e3sm");
   struct job job;
   memset(&job, 0, sizeof job);
-  job.comm = MPI_COMM_WORLD;
-  job.tally.first_wrong_variable = INT64_MAX;
-  CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "error handler");
-  CHECK(MPI_Comm_rank(job.comm, &job.rank), "communicator");
-  CHECK(MPI_Comm_size(job.comm, &job.ranks), "communicator");
-  job.options = parse(argc, argv, job.rank);
+  job.options = parse(argc, argv);
 
   struct mesh mesh;
   int32_t *domains = NULL;
   struct decompositions decompositions;
   if (job.options.map != NULL) {
-    decompositions = map_read(job.options.map, job.comm);
+    decompositions = map_read(job.options.map, MPI_COMM_WORLD);
   } else {
     mesh = mesh_make(job.options.elements_per_edge);
-    domains = mesh_domains(&mesh, job.ranks);
-    decompositions = mesh_decompositions(&mesh, job.options.levels, job.rank, job.ranks);
+    domains = mesh_domains(&mesh, all_ranks);
+    decompositions = mesh_decompositions(&mesh, job.options.levels, this_rank, all_ranks);
     job.world.mesh = &mesh;
     job.world.domains = domains;
   }
   job.world.decompositions = &decompositions;
   make_variables(&job);
   make_header(&job);
-
-  CHECK(MPI_Barrier(job.comm), "barrier");
-  const double start = MPI_Wtime();
-  write_everything(&job);
-  read_everything(&job);
-  CHECK(MPI_Barrier(job.comm), "barrier");
-  const double wall = MPI_Wtime() - start;
-
-  int64_t requests_max = 0;
-  const struct tally all = gather(&job, &requests_max);
-  if (job.rank == 0) {
-    if (job.options.json) {
-      report_json(&job, &all, requests_max, wall);
-    } else {
-      report_table(&job, &all);
-    }
-    if (all.wrong > 0) {
-      fprintf(stderr, "e3sm: %s: %lld bytes read back differ from what was written, the first in variable %s\n",
-              job.options.file, (long long)all.wrong, job.variable[all.first_wrong_variable].name);
-    }
-  }
-  if (!job.options.keep) {
-    remove_file(&job, 0);
-  }
+  const int code = run(&job);
   free(job.header);
   free(job.variable);
   free(domains);
@@ -519,6 +353,7 @@ int main(int argc, char **argv) {
   if (job.world.mesh != NULL) {
     mesh_release(&mesh);
   }
+  pass_options_release(&job.options.pass);
   CHECK(MPI_Finalize(), "finalize");
-  return all.wrong == 0 ? 0 : 1;
+  return code;
 }

@@ -3,8 +3,7 @@
 #ifndef E3SM_H
 #define E3SM_H
 
-#include <mpi.h>
-#include <stdint.h>
+#include "common/program.h"
 
 enum { DIMENSIONS_MAX = 8, NAME_MAX_BYTES = 32 };
 
@@ -51,12 +50,6 @@ struct variable {
   int64_t offset_in_record;
 };
 
-/* check.c: every MPI call goes through CHECK; a failure is told once, clearly, and ends the program. */
-void check(int code, const char *operation, const char *subject);
-_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void *allocate(int64_t count, int64_t size_bytes);
-#define CHECK(call, subject) check((call), #call, (subject))
-
 /* requests.c */
 void requests_allocate(struct requests *requests, int64_t count);
 void requests_release(struct requests *requests);
@@ -83,7 +76,8 @@ struct world {
   const int32_t *domains;    /* null when there is no mesh */
   const struct decompositions *decompositions;
 };
-/* Writes the elements of `requests` to `buffer`, packed.  Returns the bytes written. */
+/* Writes the elements of `requests` to `buffer`, packed.  Returns the bytes written.  Files that follow one another at the same place have
+ * other values for each `record`, so that one is not taken for the other. */
 int64_t content_fill(const struct world *world, const struct variable *variable, int record, const struct requests *requests,
                      unsigned char *buffer);
 /* A hash of packed elements that does not depend on how they are split over ranks: add the parts. */

@@ -391,8 +391,9 @@ class Engine {
       for (const Walk& walk : peer.walks) claims.push_back(walk.claim);
       peer.told = {};
     }
-    if (!access_.write) return {};
-    // Where all that arrives is one stretch of the file, nothing has to be marked as it arrives.
+    // Where all that arrives is one stretch of the file, nothing has to be marked as it arrives.  To find that out of very many costs more than marking.
+    constexpr std::size_t kJoinedMost = 512;
+    if (!access_.write || claims.size() > kJoinedMost) return {};
     const access::Coalesced joined = access::coalesce(claims);
     gapless_ = joined.wholes.size() == 1 && access::is_contiguous(joined.wholes[0].tiling);
     return {};

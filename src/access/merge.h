@@ -33,8 +33,8 @@ struct Coalesced {
 /// only copy; one without gaps has is_contiguous(tiling), also if it is of a single claim.
 ///
 /// Two claims are joined where that makes them simpler, not wherever it could be done: abutting blocks become one;
-/// loops of one stride (or of strides that divide one another) whose copies fit together become one, to any depth and though one of
-/// them has more copies or goes on where the other ends; lists are joined member by member.  What has gaps between and no
+/// loops of one stride (or of strides that divide one another) whose copies fit together become one, to any depth and
+/// though one of them has more copies or goes on where the other ends; lists are joined member by member.  What has gaps between and no
 /// common pattern stays apart.  Equal patterns at equal distances are taken together last.
 ///
 /// A claim whose numbers outgrow 64 bits, or that is not what is required, comes back as it was, in a whole of its own.

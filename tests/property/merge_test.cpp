@@ -139,7 +139,8 @@ std::string check_any_claims(std::uint64_t seed, Number size) {
     if (random.between(0, 1) == 1) description = random.make();
     const Number data = static_cast<Number>(oracle::expand(description).bytes.size());
     Member member;
-    if (make_member(description, random.between(0, 8 * size), random.between(0, data), random.between(0, std::min<Number>(2 * data, 400)), member))
+    const Number displacement = random.between(0, 8 * size), position = random.between(0, data);
+    if (make_member(description, displacement, position, random.between(0, std::min<Number>(2 * data, 400)), member))
       members.push_back(member);
   }
   return check_merged(members, members.size(), random);
@@ -157,6 +158,26 @@ std::string check_any_pair(std::uint64_t seed, Number size) {
   if (!make_member(other, displacement + shift, position, bytes, member)) return "";
   if (whole.claim.bytes == 0 || member.claim.bytes == 0) return "";
   if (random.between(0, 1) == 1) whole.claim = normal_form(whole.claim);
+  return check_member(member, whole.claim, random);
+}
+
+/// Every so many-th piece of a regular pattern, or a part of it, in two levels: steps go over pieces and over copies.
+std::string check_coarser_pattern(std::uint64_t seed, Number size) {
+  oracle::RandomDatatype random(seed, {size, 1, true, false});
+  const Number length = random.between(1, 8), stride = length + random.between(0, 4), count = random.between(1, 2 * size);
+  const Number outer_stride = count * stride + random.between(0, 9), outer_count = random.between(1, size);
+  const Number every = random.between(1, 3), outer_every = random.between(1, 3);
+  const Number skipped = random.between(0, length - 1), part = random.between(1, length - skipped);
+  const Datatype inner = oracle::hvector(count, 1, stride, oracle::elementary(length));
+  const Datatype coarse = oracle::hvector((count + every - 1) / every, 1, every * stride, oracle::elementary(part));
+  Member whole, member;
+  const Number outer_taken = (outer_count + outer_every - 1) / outer_every;
+  if (!make_member(oracle::hvector(outer_count, 1, outer_stride, inner), 5, 0, outer_count * count * length, whole))
+    return "no filetype";
+  if (!make_member(oracle::hvector(outer_taken, 1, outer_every * outer_stride, coarse), 5 + skipped, 0,
+                   outer_taken * coarse.count * part, member))
+    return "no filetype";
+  whole.claim = normal_form(whole.claim);
   return check_member(member, whole.claim, random);
 }
 
@@ -224,6 +245,8 @@ TEST(Merge, DealtBytesKeepTheirBytes) { check_random(1500, 8, check_dealt_bytes)
 TEST(Merge, DistributedArraysAreOneWhole) { check_random(1000, 7, check_distributed_array); }
 
 TEST(Within, FindsAllBytesOfAMemberAndRefusesOthers) { check_random(2000, 6, check_any_pair); }
+
+TEST(Within, GoesOverPiecesAndCopiesThatAMemberLeavesOut) { check_random(1000, 6, check_coarser_pattern); }
 
 }  // namespace
 }  // namespace penstock

@@ -1,0 +1,164 @@
+// Collective accesses at the edges of what views allow: copies that share a byte, empty filetypes, offsets beyond the largest, descriptions that grow
+// when they are joined.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "comm/local/local_comm.h"
+#include "file/file.h"
+#include "store/memory/memory_store.h"
+
+namespace penstock {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+struct Part {
+  file::View view;
+  Offset position = 0;
+  Offset bytes = 0;
+};
+
+struct Outcomes {
+  std::vector<Offset> moved;
+  std::vector<Code> codes;
+  std::vector<std::string> texts;
+  std::vector<Bytes> memory;
+};
+
+file::View view_of(const access::Type& type, Offset displacement = 0) {
+  file::View view;
+  view.filetype = access::tile(type, displacement);
+  view.filetype_size = type.size();
+  view.contiguous = access::is_contiguous(view.filetype);
+  const auto first_copy = access::copy_alone(view.filetype, 0);
+  EXPECT_TRUE(first_copy.ok());
+  view.contiguous_start = type.size() > 0 ? access::offset_of(view.filetype, 0) : 0;
+  view.in_order = access::is_monotone(*first_copy);
+  view.ascending = access::is_monotone(view.filetype);
+  view.writable = view.contiguous || (view.in_order && !access::overlaps_itself(*first_copy));
+  return view;
+}
+
+Outcomes carry_out(store::Store& store, const std::vector<Part>& parts, int ranks_per_node, hints::Strategy strategy, Offset buffer_bytes, bool write,
+                   Offset file_bytes) {
+  hints::Hints hints = hints::defaults();
+  hints.strategy = strategy;
+  hints.collective_buffer_bytes = buffer_bytes;
+  const auto ranks = parts.size();
+  Outcomes result{std::vector<Offset>(ranks), std::vector<Code>(ranks), std::vector<std::string>(ranks), std::vector<Bytes>(ranks)};
+  comm::run_ranks(
+      static_cast<int>(ranks),
+      [&](comm::Comm& group) {
+        const auto r = static_cast<std::size_t>(group.topology().rank);
+        trace::OpTrace trace(nullptr);
+        file::Mode mode;
+        mode.read = mode.write = mode.create = true;
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", mode, hints, nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        file::File& file = **opened;
+        if (r == 0 && file_bytes > 0) {
+          Bytes before(static_cast<std::size_t>(file_bytes));
+          for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<std::byte>(i * 7 + i / 251);
+          file::Request fill;
+          fill.write = true;
+          fill.buffer = before.data();
+          fill.bytes = file_bytes;
+          EXPECT_TRUE(file.access(fill, trace).status.ok());
+        }
+        ASSERT_TRUE(file.set_view(parts[r].view, 0, trace, {}).ok());
+        Bytes memory(static_cast<std::size_t>(parts[r].bytes), static_cast<std::byte>(r + 1));
+        file::Request request;
+        request.write = write;
+        request.collective = true;
+        request.offset_etypes = parts[r].position;
+        request.buffer = memory.data();
+        request.bytes = parts[r].bytes;
+        const file::Outcome outcome = file.access(request, trace);
+        result.moved[r] = outcome.bytes;
+        result.codes[r] = outcome.status.code();
+        result.texts[r] = std::string(outcome.status.text());
+        result.memory[r] = memory;
+        (void)file.close(trace);
+      },
+      ranks_per_node);
+  return result;
+}
+
+void expect_same(const std::vector<Part>& parts, int ranks_per_node, bool write, Offset file_bytes, Offset buffer_bytes) {
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    store::MemoryStore ours, theirs;
+    const Outcomes mine = carry_out(ours, parts, ranks_per_node, strategy, buffer_bytes, write, file_bytes);
+    const Outcomes other = carry_out(theirs, parts, ranks_per_node, hints::Strategy::kIndependent, buffer_bytes, write, file_bytes);
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+      EXPECT_EQ(mine.codes[r], other.codes[r]) << "rank " << r << ": " << mine.texts[r] << " / " << other.texts[r];
+      EXPECT_EQ(mine.moved[r], other.moved[r]) << "rank " << r;
+      EXPECT_TRUE(mine.memory[r] == other.memory[r]) << "rank " << r;
+    }
+  }
+}
+
+access::Type bytes(Offset count) { return *access::contiguous(count, *access::elementary(1)); }
+
+TEST(CollectiveReview, CopiesThatShareABytePerCopyAreRead) {
+  const access::Type type = *access::resized(0, 1, bytes(2));  // offsets 0 1, 1 2, 2 3, ...
+  std::vector<Part> parts(2);
+  for (Part& part : parts) part = {view_of(type), 0, 16000};
+  expect_same(parts, 1, false, 100000, 4096);
+}
+
+TEST(CollectiveReview, CopiesThatShareABytePerCopyAreWritten) {
+  const access::Type type = *access::resized(0, 1, bytes(2));
+  std::vector<Part> parts(2);
+  for (Part& part : parts) part = {view_of(type), 0, 16000};
+  parts[1].bytes = 0;
+  expect_same(parts, 1, true, 0, 4096);
+}
+
+TEST(CollectiveReview, ARankWithAnEmptyFiletypeTakesPartInReading) {
+  std::vector<Part> parts(2);
+  parts[0] = {view_of(bytes(4)), 0, 16};
+  parts[1] = {view_of(bytes(0)), 0, 0};
+  expect_same(parts, 1, false, 1000, 4096);
+}
+
+TEST(CollectiveReview, AFiletypeWithoutExtentIsRead) {
+  std::vector<Part> parts(2);
+  parts[0] = {view_of(bytes(4)), 0, 16};
+  parts[1] = {view_of(*access::resized(0, 0, bytes(4))), 0, 16};
+  expect_same(parts, 1, false, 1000, 4096);
+}
+
+TEST(CollectiveReview, OffsetsBeyondTheLargestAreAFailure) {
+  std::vector<Part> parts(2);
+  parts[0] = {view_of(bytes(4)), 0, 16};
+  parts[1] = {view_of(*access::resized(0, Offset{1} << 62, bytes(4))), 0, 16};
+  store::MemoryStore store;
+  const Outcomes outcomes = carry_out(store, parts, 1, hints::Strategy::kTwoPhase, 4096, false, 1000);
+  std::printf("%d %s\n", static_cast<int>(outcomes.codes[1]), outcomes.texts[1].c_str());
+}
+
+TEST(CollectiveReview, AJoinedDescriptionMayBeLongerThanItsParts) {
+  std::vector<Offset> offsets, lengths;
+  Offset at = 0;
+  std::uint64_t state = 1;
+  for (int i = 0; i < 1200; ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    offsets.push_back(at);
+    lengths.push_back(1 + static_cast<Offset>(state >> 60));
+    at += lengths.back() + 1 + static_cast<Offset>(state >> 40 & 15);
+  }
+  const Offset last_end = offsets.back() + lengths.back();
+  const access::Type type = *access::resized(0, at, *access::hindexed(lengths, offsets, *access::elementary(1)));
+  std::vector<Part> parts(2);
+  const Offset first_length = lengths.front(), last_length = lengths.back();
+  parts[0] = {view_of(type), first_length, 6 * type.size() - first_length - last_length};
+  // Goes on where the last but one block of rank 0's last copy ends.
+  const Offset end_of_0 = access::offset_of(parts[0].view.filetype, parts[0].position + parts[0].bytes - 1) + 1;
+  (void)last_end;
+  parts[1] = {view_of(bytes(1), end_of_0), 0, 3};
+  for (const bool write : {false, true}) expect_same(parts, 2, write, 200000, 1 << 20);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,6 +1,7 @@
 // Data access on an open file: from a request to a position, a strategy, an agreement.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "access/cursor.h"
 #include "file/file.h"
@@ -180,8 +181,9 @@ namespace {
 /// Runs what it is given; for the file's private calls.
 class AggregatorTarget final : public strategy::Target {
  public:
-  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right)
-      : open_(std::move(open)), right_(std::move(right)) {}
+  /// `forgets_first`: what this node has cached may be older than what other nodes wrote.
+  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right, bool forgets_first)
+      : open_(std::move(open)), right_(std::move(right)), forgets_first_(forgets_first) {}
 
   Result<Offset> size() override {
     const Result<store::File*> file = open_();
@@ -192,6 +194,7 @@ class AggregatorTarget final : public strategy::Target {
   Status read(std::span<store::Transfer> batch) override {
     const Result<store::File*> file = open_();
     if (!file.ok()) return file.status();
+    if (forgets_first_ && !std::exchange(forgot_, true)) PENSTOCK_TRY((*file)->sync());
     return (*file)->read(batch);
   }
 
@@ -204,12 +207,17 @@ class AggregatorTarget final : public strategy::Target {
     const Result<WriteGuard> guard =
         WriteGuard::lock(**file, *right, batch.front().offset, last.offset + static_cast<Offset>(last.length));
     if (!guard.ok()) return guard.status();
+    wrote_ = true;
     return (*file)->write(batch);
   }
+  [[nodiscard]] bool wrote() const { return wrote_; }
 
  private:
   std::function<Result<store::File*>()> open_;
   std::function<Result<WriteRight>(store::File&)> right_;
+  bool forgets_first_;
+  bool forgot_ = false;
+  bool wrote_ = false;
 };
 
 }  // namespace
@@ -220,7 +228,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
         PENSTOCK_TRY(open_store());
         return opened_.load(std::memory_order_acquire);
       },
-      [this](store::File& store_file) { return write_right(store_file, hints()); });
+      [this](store::File& store_file) { return write_right(store_file, hints()); }, !nodes_see_each_other());
   // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
   // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
   const bool has_data = local.ok() && request.bytes > 0;
@@ -242,8 +250,12 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .bytes = bytes,
                                     .may_decline = may_decline_,
                                     .trace = trace};
-  const Result<strategy::Moved> moved = strategy::two_phase(access, local);
-  if (!moved.ok()) return {local.ok() ? moved.status().with_context(path_ + (request.write ? ": write" : ": read")) : local, 0};
+  const bool blind = !nodes_see_each_other();
+  const Status shown = blind && local.ok() ? show_own_writes() : local;
+  const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
+  Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
+  if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
+  if (!status.ok()) return {status, 0};
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
@@ -251,6 +263,21 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   }
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, moved->bytes);
   return {{}, moved->bytes};
+}
+
+Status File::show_own_writes() {
+  if (!wrote_by_itself_.exchange(false)) return {};
+  return opened_.load(std::memory_order_acquire)->sync();
+}
+
+Status File::see_aggregators_writes(bool wrote_for_others, const Status& mine) {
+  Status status = mine;
+  if (wrote_for_others && status.ok()) status = opened_.load(std::memory_order_acquire)->sync();
+  status = agree_in_order(status);
+  // One rank of each node has it let go of what it has cached; the others wait for that in the agreement that ends the call.
+  store::File* const file = opened_.load(std::memory_order_acquire);
+  if (status.ok() && comm_->topology().rank_in_node == 0 && file != nullptr) status = file->sync();
+  return status;
 }
 
 Result<WriteRight> File::write_right(store::File& store_file, const hints::Hints& asked) {
@@ -274,6 +301,7 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
 
   WriteRight right = WriteRight::kPlain;
   if (request.write) {
+    if (!nodes_see_each_other()) wrote_by_itself_.store(true);
     const Result<WriteRight> held = write_right(store_file, hints());
     if (!held.ok()) return {held.status().with_context(path_ + ": write"), 0};
     right = *held;

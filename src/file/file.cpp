@@ -425,8 +425,7 @@ Status File::sync(trace::OpTrace& trace, Status local) {
   // One rank of each node makes durable what all ranks of the node wrote: they share its page cache.  Everybody's writes are in the
   // cache when the first agreement is over.  Where other nodes' writes are not seen by themselves, ranks that only read let go of what is cached.
   PENSTOCK_TRY(agree(local, trace));
-  const bool sees_others = facts_.node_local || facts_.coherent_between_nodes || comm_->topology().node_count == 1;
-  if ((mode_.write || !sees_others) && comm_->topology().rank_in_node == 0) {
+  if ((mode_.write || !nodes_see_each_other()) && comm_->topology().rank_in_node == 0) {
     PhaseScope syncing(trace, Phase::kSync);
     local = open_store();
     if (local.ok()) local = store_file_->sync();

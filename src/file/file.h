@@ -206,6 +206,12 @@ class File {
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   /// The same for a collective access by way of aggregators.  Collective.
   Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
+  /// A finished write on one node is seen by a later read on any other, or there is only one node that could.
+  [[nodiscard]] bool nodes_see_each_other() const { return facts_.node_local || facts_.coherent_between_nodes; }
+  /// Before and after an access by aggregators of other nodes, where nodes do not see each other's writes: every rank sees what it wrote itself,
+  /// whoever wrote it for it and whoever reads it for it (MPI 4.1 section 14.6.1).
+  Status show_own_writes();
+  Status see_aggregators_writes(bool wrote_for_others, const Status& mine);  ///< collective
   [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
@@ -243,6 +249,7 @@ class File {
   std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
   plan::Placement placement_;
   Offset window_bytes_ = 0;       ///< of an aggregator
+  std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another

@@ -142,10 +142,12 @@ struct Outcomes {
 
 enum class Form { kBlocking, kBackground };
 
-/// A store that nodes reach over a network: there Penstock aggregates by itself.
+/// A store that nodes reach over a network, each through a cache of its own: there Penstock aggregates by itself, and writes back and forgets.
 class NetworkFile final : public store::ForwardingFile {
  public:
-  explicit NetworkFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) { traits_.node_local = false; }
+  explicit NetworkFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+    traits_.node_local = traits_.coherent_between_nodes = false;
+  }
   [[nodiscard]] const store::Traits& traits() const override { return traits_; }
 
  private:

@@ -458,6 +458,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         action="store_true",
         help="the launcher starts ranks on several nodes (as on a test bed's head), which --directory must be shared by",
     )
+    parser.add_argument("--without", action="append", default=[], metavar="PROGRAM", help="all programs but this one")
     parser.add_argument("--argument", action="append", default=[], help="passed on to the programs")
     parser.add_argument("--build-only", action="store_true", help="compile, run nothing")
     parser.add_argument(
@@ -505,7 +506,7 @@ def programs_for(mpi: Mpi) -> list[Program]:
 def choose(options: argparse.Namespace) -> list[tuple[Program, str]]:
     programs = {program.name: program for program in all_programs()}
     if not options.programs:
-        return [(program, "") for program in programs.values()]
+        return [(program, "") for program in programs.values() if program.name not in options.without]
     chosen = []
     for wanted in options.programs:
         name, _, test = wanted.partition(".")

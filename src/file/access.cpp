@@ -232,9 +232,13 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
   // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
   const bool has_data = local.ok() && request.bytes > 0;
-  const bool alone = has_data && (!view.writable || (!view.contiguous && (!view.ascending || access::offset_of(view.filetype, position) < 0)));
+  const bool alone = has_data && (!view.writable || (!view.contiguous && (!view.ascending || access::overlaps_itself(view.filetype) ||
+                                                                          access::offset_of(view.filetype, position) < 0)));
   const Offset bytes = has_data && !alone ? request.bytes : 0;
-  const access::Tiling file = view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
+  const access::Tiling file = bytes == 0 ? access::bytes_at(0) : view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
+  Status mine = local;
+  if (bytes > 0 && access::bounds_of(file, position, bytes).end == INT64_MAX)
+    mine = Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(bytes) + " bytes ends beyond the largest offset");
   const strategy::Collective access{.comm = *comm_,
                                     .team = *team_,
                                     .placement = placement_,
@@ -251,11 +255,11 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .may_decline = may_decline_,
                                     .trace = trace};
   const bool blind = !nodes_see_each_other();
-  const Status shown = blind && local.ok() ? show_own_writes() : local;
+  const Status shown = blind && mine.ok() ? show_own_writes() : mine;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
-  Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
+  Status status = moved.ok() || !mine.ok() ? mine : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
   if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
-  if (!status.ok()) return {status, 0};
+  if (!status.ok() || moved->stopped) return {status, 0};
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);

@@ -100,11 +100,14 @@ class Engine {
 
   Result<Moved> run() {
     prepare();
-    if (!agreed()) return outcome({});
-    if (declined_) return outcome({0, true});
+    const bool agreed = this->agreed();
+    // Nothing has been moved.  What failed since all knew what all want is memory: then it goes without aggregation.
+    if (!agreed && !stop_ && access_.may_decline) return Moved{.declined = true};
+    if (!agreed || stop_) return outcome({.stopped = true});
+    if (declined_) return outcome({.declined = true});
     const Status moved = leads() ? lead() : follow();
     fail_if(moved);
-    return outcome({own_end_ - access_.position, false});
+    return outcome({.bytes = own_end_ - access_.position});
   }
 
  private:
@@ -138,7 +141,7 @@ class Engine {
 
   bool agreed() {
     const PhaseScope phase(access_.trace, Phase::kWait);
-    return access_.comm.agree(verdict()).ok() && !stop_;
+    return access_.comm.agree(verdict()).ok();
   }
 
   // --- Who accesses what ----------------------------------------------------------------------------------------------
@@ -238,6 +241,7 @@ class Engine {
       claim_of_member_[0] = 0;
       count_asked(own_.claim);
       walks_.emplace_back(own_.claim);
+      access::pack(own_.claim.tiling, trees_.emplace_back());
       return {};
     }
     std::vector<Claim> claims;
@@ -253,15 +257,33 @@ class Engine {
       members.push_back(member);
     }
     access_.trace.count(Counter::kRequests, static_cast<std::int64_t>(claims.size()));
-    const access::Coalesced joined = access::coalesce(claims);
-    for (const Claim& claim : joined.wholes) walks_.emplace_back(claim);
+    access::Coalesced joined = access::coalesce(claims);
+    take_joined(joined, members);
+    // A joined description may be longer than its parts: a view says in a few numbers that its first and last copies are cut.
+    std::size_t told = 0;
+    for (std::size_t claim = 0; claim < walks_.size(); ++claim)
+      if (joined_[claim] > 1) told += trees_[claim].size();
+    if (told > board_->trees().size()) {
+      joined.wholes = claims;
+      for (std::size_t i = 0; i < claims.size(); ++i) joined.whole_of[i] = i;
+      take_joined(joined, members);
+    }
+    access_.trace.count(Counter::kRequestsJoined, static_cast<std::int64_t>(walks_.size()));
+    return {};
+  }
+
+  void take_joined(const access::Coalesced& joined, const std::vector<int>& members) {
+    walks_.clear();
+    trees_.clear();
+    for (const Claim& claim : joined.wholes) {
+      walks_.emplace_back(claim);
+      access::pack(claim.tiling, trees_.emplace_back());
+    }
     joined_.assign(walks_.size(), 0);
     for (std::size_t i = 0; i < members.size(); ++i) {
       claim_of_member_[static_cast<std::size_t>(members[i])] = static_cast<int>(joined.whole_of[i]);
       ++joined_[joined.whole_of[i]];
     }
-    access_.trace.count(Counter::kRequestsJoined, static_cast<std::int64_t>(walks_.size()));
-    return {};
   }
 
   void count_asked(const Claim& claim) {
@@ -273,17 +295,16 @@ class Engine {
     Result<access::Tiling> tiling = access::unpack(tree);
     if (!tiling.ok()) return tiling.status();
     Offset end = 0;
-    if (position < 0 || bytes < 0 || !checked_add(position, bytes, end))
+    if (position < 0 || bytes < 0 || !checked_add(position, bytes, end) || !access::is_monotone(*tiling) || access::overlaps_itself(*tiling) ||
+        access::offset_of(*tiling, position) < 0)
       return Status::failure(Code::kIntern, "a rank described an access that cannot be");
     return Claim{std::move(*tiling), position, bytes};
   }
 
   void pack_claims(std::vector<std::byte>& told) const {
-    std::vector<std::byte> tree;
-    for (const Walk& walk : walks_) {
-      tree.clear();
-      access::pack(walk.claim.tiling, tree);
-      const ClaimHead head{walk.claim.position, walk.claim.bytes, static_cast<Offset>(tree.size())};
+    for (std::size_t i = 0; i < walks_.size(); ++i) {
+      const std::vector<std::byte>& tree = trees_[i];
+      const ClaimHead head{claim_at(i).position, claim_at(i).bytes, static_cast<Offset>(tree.size())};
       const auto* bytes = reinterpret_cast<const std::byte*>(&head);
       told.insert(told.end(), bytes, bytes + sizeof head);
       told.insert(told.end(), tree.begin(), tree.end());
@@ -450,27 +471,24 @@ class Engine {
     staging_bytes_ = plan.staging_bytes;
     const Told& told = board_->told(access_.team.place());
     own_claim_ = told.claim;
-    if (told.tree_bytes > 0) {
+    if (told.tree_bytes > 0) guarded([&]() -> Status {
       Result<Claim> whole = read_claim(board_->trees().subspan(static_cast<std::size_t>(told.tree_at), static_cast<std::size_t>(told.tree_bytes)),
                                        told.position, told.bytes);
       if (!whole.ok()) return whole.status();
       whole_.emplace(std::move(*whole));
-    }
+      return {};
+    });
     return {};
   }
 
   Status tell() {
-    std::vector<std::byte> tree;
     Offset used = 0;
     std::vector<Told> of_claim(walks_.size());
     for (std::size_t claim = 0; claim < walks_.size(); ++claim) {
       of_claim[claim] = {static_cast<std::int64_t>(claim), 0, used, claim_at(claim).position, claim_at(claim).bytes};
       if (joined_[claim] < 2) continue;
-      tree.clear();
-      access::pack(claim_at(claim).tiling, tree);
-      // What was joined is described more shortly than its parts, whose descriptions have been read and are in this room.
-      if (static_cast<std::size_t>(used) + tree.size() > board_->trees().size())
-        return Status::failure(Code::kIntern, "a joined description is longer than its parts");
+      // The members' descriptions, which have been read, make room; gather_claims() has seen that it suffices.
+      const std::vector<std::byte>& tree = trees_[claim];
       std::copy(tree.begin(), tree.end(), board_->trees().begin() + used);
       of_claim[claim].tree_bytes = static_cast<Offset>(tree.size());
       used += static_cast<Offset>(tree.size());
@@ -505,7 +523,7 @@ class Engine {
       own_claim_ = walks_.empty() ? -1 : 0;
       staging_bytes_ = direct() ? 0 : most_in_a_round();
     }
-    if (!access_.write) own_.cut(file_bytes_);
+    if (!access_.write && own_.has_more()) own_.cut(file_bytes_);
     own_end_ = own_.end;
     const Offset window_bytes = place_ >= 0 ? access_.domains.window_bytes() : 0;
     const Result<std::byte*> memory = access_.team.memory(1, Buffers::bytes_for(claims_, aggregators(), window_bytes, staging_bytes_));
@@ -516,12 +534,24 @@ class Engine {
     if (aggregates()) {
       for (int slot = 0; slot < kSlots; ++slot) PENSTOCK_TRY(window(slot).use(buffers_.window(slot), window_bytes));
       PENSTOCK_TRY(staging().reserve(window_bytes));
-      guarded([this] {
-        batch_.reserve(kBatchMax);
-        return Status();
-      });
     }
-    if (leads()) publish(first_ = next_step(), 0);
+    guarded([this] { return reserve_lists(); });
+    if (leads() && failure_.ok()) publish(first_ = next_step(), 0);
+    return {};
+  }
+
+  /// So that they do not have to grow while others wait.  Overlapping accesses of one team may make more messages than this.
+  Status reserve_lists() {
+    if (!leads()) return {};
+    for (std::vector<Message>& messages : messages_) messages.reserve(static_cast<std::size_t>(aggregators()) + walks_.size());
+    if (!aggregates()) return {};
+    std::size_t parts = 0;
+    for (const Peer& peer : peers_) parts += peer.walks.size();
+    parts_.reserve(parts);
+    arriving_.reserve(parts);
+    expected_.reserve(parts);
+    ends_.reserve(peers_.size());
+    batch_.reserve(kBatchMax);
     return {};
   }
 
@@ -798,6 +828,7 @@ class Engine {
         PENSTOCK_TRY(in_[slot]->receive(message.rank, window(slot).at(bounds_of(parts[0]).first), static_cast<std::size_t>(bytes)));
         continue;
       }
+      if (bytes > staging().size()) return Status::failure(Code::kIntern, "more data for a window than it holds");
       if (staged_ + bytes > staging().size()) return {};
       PENSTOCK_TRY(in_[slot]->receive(message.rank, staging().data() + staged_, static_cast<std::size_t>(bytes)));
       for (Part& part : parts) {
@@ -966,6 +997,7 @@ class Engine {
     const Offset bytes = bytes_of(parts);
     count_message(to, bytes);
     if (in_one_piece(parts)) return delivered_->send(to, read.at(bounds_of(parts[0]).first), static_cast<std::size_t>(bytes));
+    if (bytes > staging().size()) return Status::failure(Code::kIntern, "more data of a window than it holds");
     if (staged_ + bytes > staging().size()) {
       PENSTOCK_TRY(wait_delivered());
       staged_ = 0;
@@ -1027,6 +1059,7 @@ class Engine {
   // Local aggregators only.
   std::vector<Walk> walks_;           ///< what the team accesses
   std::vector<int> claim_of_member_;  ///< -1: none
+  std::vector<std::vector<std::byte>> trees_;  ///< of each, packed
   std::vector<int> joined_;           ///< members of each claim
   Offset asked_pieces_ = 0;           ///< before they were joined
   Offset asked_bytes_ = 0;

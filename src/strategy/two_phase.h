@@ -50,7 +50,8 @@ struct Collective {
 /// What came of it.
 struct Moved {
   Offset bytes = 0;
-  bool declined = false;  ///< on all ranks alike: plan::better_alone() said so, and nothing has been moved
+  bool declined = false;  ///< on all ranks alike: plan::better_alone() said so, or there was no memory; nothing has been moved
+  bool stopped = false;   ///< another rank failed before anything was moved
 };
 
 /// Carries the access out.  Collective over `comm`, also for ranks without data.
@@ -58,8 +59,8 @@ struct Moved {
 /// Tells the bytes moved, counted from the start without a gap: all, or less at the end of the file (reads).  A failure on one rank is a failure
 /// there (and, where nothing could be begun, nothing is moved anywhere): the caller agrees on it.
 /// Bytes that no rank wrote are never touched: an aggregator writes what arrived, piece by piece where there are gaps.
-/// Memory: a global aggregator has three windows and as much again for messages, a bit per byte of the windows, and a description of what each
-/// team accesses that reaches it; a team of several has three times what it moves in a round.
+/// Memory: a global aggregator has three windows and one more for messages, a bit per byte of the windows, and a description of what each
+/// team accesses that reaches it; a team of several has three times what it moves in a round.  Windows and what a team of several has are shared memory.
 /// Cost: O(local aggregators) once per call for the summary of all; then O(descriptions that reach an aggregator) a round there.
 Result<Moved> two_phase(const Collective& access, Status mine);
 

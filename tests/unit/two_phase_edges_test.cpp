@@ -100,14 +100,14 @@ void expect_same(const std::vector<Part>& parts, int ranks_per_node, bool write,
 
 access::Type bytes(Offset count) { return *access::contiguous(count, *access::elementary(1)); }
 
-TEST(CollectiveReview, CopiesThatShareABytePerCopyAreRead) {
+TEST(TwoPhaseEdges, CopiesThatShareABytePerCopyAreRead) {
   const access::Type type = *access::resized(0, 1, bytes(2));  // offsets 0 1, 1 2, 2 3, ...
   std::vector<Part> parts(2);
   for (Part& part : parts) part = {view_of(type), 0, 16000};
   expect_same(parts, 1, false, 100000, 4096);
 }
 
-TEST(CollectiveReview, CopiesThatShareABytePerCopyAreWritten) {
+TEST(TwoPhaseEdges, CopiesThatShareABytePerCopyAreWritten) {
   const access::Type type = *access::resized(0, 1, bytes(2));
   std::vector<Part> parts(2);
   for (Part& part : parts) part = {view_of(type), 0, 16000};
@@ -115,21 +115,21 @@ TEST(CollectiveReview, CopiesThatShareABytePerCopyAreWritten) {
   expect_same(parts, 1, true, 0, 4096);
 }
 
-TEST(CollectiveReview, ARankWithAnEmptyFiletypeTakesPartInReading) {
+TEST(TwoPhaseEdges, ARankWithAnEmptyFiletypeTakesPartInReading) {
   std::vector<Part> parts(2);
   parts[0] = {view_of(bytes(4)), 0, 16};
   parts[1] = {view_of(bytes(0)), 0, 0};
   expect_same(parts, 1, false, 1000, 4096);
 }
 
-TEST(CollectiveReview, AFiletypeWithoutExtentIsRead) {
+TEST(TwoPhaseEdges, AFiletypeWithoutExtentIsRead) {
   std::vector<Part> parts(2);
   parts[0] = {view_of(bytes(4)), 0, 16};
   parts[1] = {view_of(*access::resized(0, 0, bytes(4))), 0, 16};
   expect_same(parts, 1, false, 1000, 4096);
 }
 
-TEST(CollectiveReview, OffsetsBeyondTheLargestAreAFailure) {
+TEST(TwoPhaseEdges, OffsetsBeyondTheLargestAreAFailure) {
   std::vector<Part> parts(2);
   parts[0] = {view_of(bytes(4)), 0, 16};
   parts[1] = {view_of(*access::resized(0, Offset{1} << 62, bytes(4))), 8, 16};
@@ -138,7 +138,7 @@ TEST(CollectiveReview, OffsetsBeyondTheLargestAreAFailure) {
   for (const Code code : outcomes.codes) EXPECT_NE(code, Code::kOk);
 }
 
-TEST(CollectiveReview, AJoinedDescriptionMayBeLongerThanItsParts) {
+TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   std::vector<Offset> offsets, lengths;
   Offset at = 0;
   std::uint64_t state = 1;

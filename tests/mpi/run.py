@@ -300,7 +300,8 @@ def verdict_of(text: str, reported_by: str) -> str:
     """What a run that ended came to.  Pure."""
     if reported_by:
         found = text.find(SANITIZERS[reported_by])
-        return "ok" if found >= 0 and "libpenstock" in text[found:] else "failed"
+        inside = re.compile(r"libpenstock|\bpenstock::\w+::")  # a library of ours, or one of its functions
+        return "ok" if found >= 0 and inside.search(text, found) else "failed"
     reported = re.search(r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text)
     return "ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"
 

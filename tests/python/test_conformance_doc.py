@@ -70,6 +70,28 @@ def test_suites_are_summed_up() -> None:
     assert "| ROMIO's | mpich 4.0 | 4 | 3 | 2 | 1 | 1 |" in text
 
 
+def test_forced_strategies_have_a_table_of_their_own_and_count_nowhere_else() -> None:
+    forced = [row("simple", "fail", "mpi_file_open", verdict="regression")]
+    forced[0].forced = "sieved"
+    text = doc.document(FUNCTIONS, CLAUSES, ROWS + forced, {"mpich": "mpich 4.0"}, [])
+    assert "| ROMIO's | mpich 4.0 | sieved | 1 | 1 | 0 | 1 | 0 |" in text
+    assert "| `romio:simple` | mpich ×4 sieved | because |" in text
+    rest = doc.document(FUNCTIONS, CLAUSES, ROWS, {"mpich": "mpich 4.0"}, [])
+    assert [line for line in rest.splitlines() if line not in text.splitlines()] == []
+    assert "strategy forced" not in rest
+
+
+def test_when_and_with_what_results_were_made_is_told() -> None:
+    def results(state: str) -> dict:
+        about = {"started": 1000000000, "seconds": 60.0, "state": state, "processors": 2, "machine": "x86_64"}
+        return about | {"tests": [{"file_system": "tmpfs"}]}
+
+    text = doc.made_with([results("abc")], [{"began": 1000003600, "seconds": 1.0}])
+    assert text.startswith("Made on 2001-09-09 from 01:46 to 02:46 UTC with commit abc, one state of the library")
+    assert "several states of the library: commits abc, def" in doc.made_with([results("def"), results("abc")], [])
+    assert doc.made_with([{"started": 1, "seconds": 1, "tests": []}], []) == ""
+
+
 @pytest.mark.parametrize(
     ("pattern", "test", "expected"),
     [

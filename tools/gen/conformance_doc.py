@@ -16,6 +16,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +47,7 @@ class Row:
     verdict: str = ""
     differs: str = ""
     calls: frozenset[str] = field(default_factory=frozenset)
+    forced: str = ""
 
     @property
     def name(self) -> str:
@@ -80,6 +82,7 @@ def rows_of_results(results: dict) -> list[Row]:
                 test.get("verdict", ""),
                 test.get("differs", ""),
                 frozenset(test.get("calls", ())),
+                test.get("forced", ""),
             )
         )
     return made
@@ -185,13 +188,39 @@ def table(header: list[str], lines: list[list[str]]) -> list[str]:
     return [row(header), "|" + "---|" * len(header), *(row(line) for line in lines), ""]
 
 
+def made_with(results: list[dict], own: list[dict]) -> str:
+    """When and with what the results were made.  "" where they do not tell."""
+    times = [(result["started"], result["started"] + result["seconds"]) for result in results]
+    times += [(row["began"], row["began"] + row["seconds"]) for row in own if row.get("began")]
+    states = sorted({result["state"] for result in results if result.get("state")})
+    if not times or not states:
+        return ""
+    first, last = (
+        datetime.fromtimestamp(second, UTC) for second in (min(t[0] for t in times), max(t[1] for t in times))
+    )
+    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    machines = sorted({f"{result['processors']} processors ({result['machine']})" for result in results})
+    systems = sorted({test["file_system"] for result in results for test in result["tests"]})
+    libraries = (
+        f"commit {states[0]}, one state of the library for all of them"
+        if len(states) == 1
+        else (f"several states of the library: commits {', '.join(states)}")
+    )
+    return (
+        f"Made on {first:%Y-%m-%d} from {first:%H:%M} to {until} UTC with {libraries}, on {' and '.join(machines)}, "
+        f"with the tests' files on {' and '.join(systems)}."
+    )
+
+
 def summary(rows: list[Row], titles: dict[str, str]) -> list[str]:
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    """A line for each suite and MPI, and for each strategy where one was forced."""
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row.suite, row.mpi].append(row)
+        groups[row.suite, row.mpi, row.forced].append(row)
+    forced = any(row.forced for row in rows)
     lines = []
-    for (suite, mpi), members in sorted(
-        groups.items(), key=lambda item: (list(SUITE_TITLES).index(item[0][0]), item[0][1])
+    for (suite, mpi, strategy), members in sorted(
+        groups.items(), key=lambda item: (list(SUITE_TITLES).index(item[0][0]), *item[0][1:])
     ):
         run = [row for row in members if row.outcome not in ("skip", "not run")]
         native = [row for row in run if row.native]
@@ -199,6 +228,7 @@ def summary(rows: list[Row], titles: dict[str, str]) -> list[str]:
             [
                 SUITE_TITLES[suite],
                 titles.get(mpi, mpi),
+                *([strategy] if forced else []),
                 str(len(run)),
                 str(sum(row.native == "pass" for row in native)) if native else "",
                 str(sum(row.outcome == "pass" for row in run)),
@@ -208,7 +238,20 @@ def summary(rows: list[Row], titles: dict[str, str]) -> list[str]:
                 str(len(members) - len(run)),
             ]
         )
-    return table(["suite", "MPI", "run", "pass natively", "pass with Penstock", "lost", "not run"], lines)
+    columns = ["suite", "MPI", *(["strategy"] if forced else []), "run", "pass natively", "pass with Penstock", "lost"]
+    return table([*columns, "not run"], lines)
+
+
+def forced_section(rows: list[Row], titles: dict[str, str]) -> list[str]:
+    lost = listed([row for row in rows if row.verdict == "regression"], "reason")
+    return [
+        "## Suites with a strategy forced",
+        "",
+        "The short suites once more, with `penstock_strategy` set for every file (`run.py --forced`). They count here and nowhere else.",
+        "",
+        *summary(rows, titles),
+        *(table(["lost with a strategy forced", "where", "what it says"], lost) if lost else []),
+    ]
 
 
 def entry_point_rows(points: list[tuple[str, str]], rows: list[Row], suites: list[str]) -> list[list[str]]:
@@ -248,7 +291,9 @@ def listed(rows: list[Row], reason: str) -> list[list[str]]:
     """Tests of one kind, ranks and MPIs of the same test together."""
     together: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
-        together[row.name, getattr(row, reason)].append(f"{row.mpi} ×{row.ranks}")
+        together[row.name, getattr(row, reason)].append(
+            f"{row.mpi} ×{row.ranks}" + (f" {row.forced}" if row.forced else "")
+        )
     return [
         [f"`{name}`", ", ".join(where), " ".join(why.split())[:400]] for (name, why), where in sorted(together.items())
     ]
@@ -262,7 +307,8 @@ def document(
     missing: list[list[str]],
     note: str = "",
 ) -> str:
-    suites = [suite for suite in SUITE_TITLES if any(row.suite == suite for row in rows)] or [OWN]
+    chosen_freely, forced = [row for row in rows if not row.forced], [row for row in rows if row.forced]
+    suites = [suite for suite in SUITE_TITLES if any(row.suite == suite for row in chosen_freely)] or [OWN]
     titles = [SUITE_TITLES[suite] for suite in suites]
     out = [
         "# Conformance",
@@ -276,15 +322,16 @@ def document(
         "",
         "## Suites",
         "",
-        *summary(rows, versions),
+        *summary(chosen_freely, versions),
+        *(forced_section(forced, versions) if forced else []),
         "## Entry points",
         "",
         "Tests that name the function, or whose program is linked with it. Every function stands for its `PMPI_` twin as well.",
         "",
-        *table(["function", "MPI 4.1", *titles], entry_point_rows(entry_points(functions), rows, suites)),
+        *table(["function", "MPI 4.1", *titles], entry_point_rows(entry_points(functions), chosen_freely, suites)),
         "## Clauses of MPI 4.1, chapter 14",
         "",
-        *table(["clause", "title", "what it asks", *titles], clause_rows(clauses, rows, suites)),
+        *table(["clause", "title", "what it asks", *titles], clause_rows(clauses, chosen_freely, suites)),
     ]
     sections = (
         ("Fail natively, pass with Penstock", "native_reason", lambda row: row.verdict == "improvement"),
@@ -294,7 +341,7 @@ def document(
         ("Not run", "native_reason", lambda row: row.suite != OWN and row.native == "skip"),
     )
     for title, reason, chosen in sections:
-        lines = listed([row for row in rows if chosen(row)], reason)
+        lines = listed([row for row in chosen_freely if chosen(row)], reason)
         if lines:
             out += [f"## {title}", "", *table(["test", "where", "what it says"], lines)]
     if missing:
@@ -351,9 +398,10 @@ def main(arguments: list[str]) -> int:
             if "version" in about
         }
     calls = program_calls(options.programs)
-    for path in options.own:
-        rows += rows_of_own(path.read_text().splitlines(), calls)
-    text = document(functions, clauses, rows, versions, left_out(loaded), options.note)
+    own_lines = [line for path in options.own for line in path.read_text().splitlines() if line.startswith("{")]
+    rows += rows_of_own(own_lines, calls)
+    note = " ".join(filter(None, [made_with(loaded, [json.loads(line) for line in own_lines]), options.note]))
+    text = document(functions, clauses, rows, versions, left_out(loaded), note)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(text)
     dead = dead_references(clauses, suite_names(loaded), own_tests(ROOT / "tests" / "mpi"))

@@ -19,7 +19,9 @@ import mpi_file  # noqa: E402
 FAKE = HERE / "fake"
 GENERATED = Path(os.environ["PENSTOCK_GENERATED"])
 COMPILER = os.environ.get("CXX", "c++")
-HANDLES_H = "#pragma once\n#include <mpi.h>\nnamespace penstock::mpi {\nbool native_of(MPI_File fh, MPI_File* native);\n}\n"
+HANDLES_H = (
+    "#pragma once\n#include <mpi.h>\nnamespace penstock::mpi {\nbool native_of(MPI_File fh, MPI_File* native);\n}\n"
+)
 CALLS_HEAD = """#include <string>
 #include "mpi/calls.h"
 extern std::string last_call;
@@ -65,15 +67,42 @@ class Entries(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     def build(self, work: Path) -> Path:
-        options = ["-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-fPIC", f"-I{work}", f"-I{FAKE / 'include'}",
-                   f"-I{GENERATED}", f"-I{ROOT / 'src'}"]
+        options = [
+            "-std=c++20",
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-parameter",
+            "-Werror",
+            "-fPIC",
+            f"-I{work}",
+            f"-I{FAKE / 'include'}",
+            f"-I{GENERATED}",
+            f"-I{ROOT / 'src'}",
+        ]
         library = work / "libnative.so"
         driver = work / "driver"
         # The native library calls MPI_File_open, which the program defines.
         subprocess.run([COMPILER, *options, "-shared", "-o", str(library), str(FAKE / "native_calls.cpp")], check=True)
-        sources = [FAKE / "entries_driver.cpp", work / "calls.cpp", GENERATED / "abi" / "entries.cpp", ROOT / "src" / "mpi" / "real.cpp"]
-        subprocess.run([COMPILER, *options, "-rdynamic", "-o", str(driver), *map(str, sources), str(library), f"-Wl,-rpath,{work}", "-ldl"],
-                       check=True)
+        sources = [
+            FAKE / "entries_driver.cpp",
+            work / "calls.cpp",
+            GENERATED / "abi" / "entries.cpp",
+            ROOT / "src" / "mpi" / "real.cpp",
+        ]
+        subprocess.run(
+            [
+                COMPILER,
+                *options,
+                "-rdynamic",
+                "-o",
+                str(driver),
+                *map(str, sources),
+                str(library),
+                f"-Wl,-rpath,{work}",
+                "-ldl",
+            ],
+            check=True,
+        )
         return driver
 
 

@@ -20,15 +20,31 @@ MPICH, OMPI, ABI = 1000, 2000, 3000  # what each stand-in answers
 
 
 def compile_c(output: Path, source: str, *options: str) -> Path:
-    command = [COMPILER, "-std=gnu11", "-O1", "-fPIC", f"-I{GENERATED}", "-o", str(output), str(FAKE / source), *options]
+    command = [
+        COMPILER,
+        "-std=gnu11",
+        "-O1",
+        "-fPIC",
+        f"-I{GENERATED}",
+        "-o",
+        str(output),
+        str(FAKE / source),
+        *options,
+    ]
     subprocess.run(command, check=True)
     return output
 
 
 def native(directory: Path, file_name: str, mark: str, answer: int) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    return compile_c(directory / file_name, "native.c", "-shared", f"-DFAMILY_MARK={mark}", f"-DANSWER={answer}",
-                     f"-Wl,-soname,{file_name}")
+    return compile_c(
+        directory / file_name,
+        "native.c",
+        "-shared",
+        f"-DFAMILY_MARK={mark}",
+        f"-DANSWER={answer}",
+        f"-Wl,-soname,{file_name}",
+    )
 
 
 def linked_with(library: Path | None) -> list[str]:
@@ -70,11 +86,15 @@ class Front(unittest.TestCase):
         path = self.root / f"module-{library.parent.name}.so"
         return path if path.exists() else compile_c(path, "module.c", "-shared", *linked_with(library))
 
-    def run_preloaded(self, program: Path, *arguments, preload: str | None = None, cwd=None, **environment) -> list[str]:
+    def run_preloaded(
+        self, program: Path, *arguments, preload: str | None = None, cwd=None, **environment
+    ) -> list[str]:
         """The lines that the program printed; it must print nothing else anywhere."""
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("PENSTOCK_", "LD_"))}
         variables |= {"LD_PRELOAD": preload or str(self.installed / "libpenstock.so"), **environment}
-        done = subprocess.run([str(program), *map(str, arguments)], env=variables, cwd=cwd, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [str(program), *map(str, arguments)], env=variables, cwd=cwd, capture_output=True, text=True, timeout=60
+        )
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout.splitlines()
 
@@ -93,14 +113,17 @@ class Front(unittest.TestCase):
         for library, flavour in ((self.mpich, "mpich"), (self.ompi, "ompi"), (self.abi, "abi"), (self.renamed, "ompi")):
             with self.subTest(library=library.name):
                 state = self.run_preloaded(self.program(library), "call", "MPI_File_sync", 0, 0)[-1]
-                self.assertEqual(state, f"flavour: file calls go to {self.installed}/libpenstock-{flavour}.so for {library}")
+                self.assertEqual(
+                    state, f"flavour: file calls go to {self.installed}/libpenstock-{flavour}.so for {library}"
+                )
 
     def test_a_private_mpi_library_is_found_and_put_in_reach(self):
         for library, answer in ((self.mpich, MPICH), (self.ompi, OMPI), (self.renamed, OMPI), (self.abi, ABI)):
             with self.subTest(library=library.name):
                 module = self.module(library)
                 data, plain, twin, state = self.run_preloaded(
-                    self.plain, "module", module, -1, 1, "module", module, -1, 2, "module", module, -1, 3)
+                    self.plain, "module", module, -1, 1, "module", module, -1, 2, "module", module, -1, 3
+                )
                 self.assertEqual([int(data), int(plain), int(twin)], [answer, answer, answer + 1])
                 self.assertTrue(state.endswith(f"for {library}"), state)
 
@@ -109,31 +132,56 @@ class Front(unittest.TestCase):
             with self.subTest(caller=caller.name):
                 module = self.module(caller)
                 data, native_answer, state = self.run_preloaded(
-                    self.plain, "load", other, "module", module, -1, 1, "module", module, -1, 2)
+                    self.plain, "load", other, "module", module, -1, 1, "module", module, -1, 2
+                )
                 self.assertEqual([int(data), int(native_answer)], [answer, answer])
                 self.assertTrue(state.startswith("flavour:") and state.endswith(f"for {caller}"), state)
 
     def test_a_library_behind_another_is_served_natively(self):
         answer, state = self.run_preloaded(self.program(self.mpich), "module", self.module(self.ompi), 0, 0)
         self.assertEqual(int(answer), OMPI)
-        self.assertTrue(state.startswith(f"native: file calls go to {self.ompi}, not to Penstock: another MPI library"), state)
+        self.assertTrue(
+            state.startswith(f"native: file calls go to {self.ompi}, not to Penstock: another MPI library"), state
+        )
 
     def test_bypass_goes_to_the_native_library(self):
         plain, twin, missing, state = self.run_preloaded(
-            self.program(self.mpich), "call", "MPI_File_get_size", 0, 0, "call", "PMPI_File_get_size", 0, 0,
-            "call", "MPI_File_read_c", 0, 0, PENSTOCK_BYPASS="1")
+            self.program(self.mpich),
+            "call",
+            "MPI_File_get_size",
+            0,
+            0,
+            "call",
+            "PMPI_File_get_size",
+            0,
+            0,
+            "call",
+            "MPI_File_read_c",
+            0,
+            0,
+            PENSTOCK_BYPASS="1",
+        )
         self.assertEqual([int(plain), int(twin), int(missing)], [MPICH, MPICH + 1, 16])
         self.assertTrue(state.startswith("bypass:"), state)
 
     def test_bypass_set_to_nothing_or_zero_is_off(self):
         for value in ("", "0"):
-            state = self.run_preloaded(self.program(self.mpich), "call", "MPI_File_sync", 0, 0, PENSTOCK_BYPASS=value)[-1]
+            state = self.run_preloaded(self.program(self.mpich), "call", "MPI_File_sync", 0, 0, PENSTOCK_BYPASS=value)[
+                -1
+            ]
             self.assertTrue(state.startswith("flavour:"), state)
 
     def passes_through(self, directory: Path, why: str):
         log = self.root / f"log-{directory.name}"
-        answer, state = self.run_preloaded(self.program(self.mpich), "call", "MPI_File_get_size", 0, 0,
-                                           preload=f"{directory}/libpenstock.so", PENSTOCK_LOG=str(log))
+        answer, state = self.run_preloaded(
+            self.program(self.mpich),
+            "call",
+            "MPI_File_get_size",
+            0,
+            0,
+            preload=f"{directory}/libpenstock.so",
+            PENSTOCK_LOG=str(log),
+        )
         self.assertEqual(int(answer), MPICH)
         self.assertIn(why, state)
         lines = log.read_text().splitlines()
@@ -167,7 +215,20 @@ class Front(unittest.TestCase):
 
     def test_without_mpi_calls_fail_and_a_later_mpi_is_still_found(self):
         error, handle, answer, state = self.run_preloaded(
-            self.plain, "call", "MPI_File_open", 0, 0, "call", "MPI_File_fromint", 7, 0, "module", self.module(self.mpich), -1, 2)
+            self.plain,
+            "call",
+            "MPI_File_open",
+            0,
+            0,
+            "call",
+            "MPI_File_fromint",
+            7,
+            0,
+            "module",
+            self.module(self.mpich),
+            -1,
+            2,
+        )
         self.assertEqual([int(error), int(handle), int(answer)], [16, 0, MPICH])
         self.assertTrue(state.startswith("flavour:"), state)
 
@@ -175,8 +236,15 @@ class Front(unittest.TestCase):
         self.assertTrue(self.run_preloaded(self.plain, "call", "PMPI_File_sync", 0, 0)[-1].startswith("absent:"))
 
     def test_a_relative_preload_survives_a_change_of_directory(self):
-        right, state = self.run_preloaded(self.program(self.mpich), "chdir", "/", "all-names", self.names,
-                                          preload="./libpenstock.so", cwd=self.installed)
+        right, state = self.run_preloaded(
+            self.program(self.mpich),
+            "chdir",
+            "/",
+            "all-names",
+            self.names,
+            preload="./libpenstock.so",
+            cwd=self.installed,
+        )
         self.assertEqual(right, "188")
         self.assertTrue(state.startswith("flavour:"), state)
 
@@ -184,7 +252,9 @@ class Front(unittest.TestCase):
         directory = self.root / "links"
         directory.mkdir()
         (directory / "libpenstock.so").symlink_to(self.installed / "libpenstock.so")
-        right, _ = self.run_preloaded(self.program(self.mpich), "all-names", self.names, preload=f"{directory}/libpenstock.so")
+        right, _ = self.run_preloaded(
+            self.program(self.mpich), "all-names", self.names, preload=f"{directory}/libpenstock.so"
+        )
         self.assertEqual(right, "188")
 
     def test_threads_may_make_the_first_call_together(self):

@@ -23,7 +23,11 @@ FLAVOURS = [name for name in os.environ.get("PENSTOCK_BUILT_FLAVOURS", "").split
 STANDARD = (HERE / "standard_names.txt").read_text().split()
 SYMBOLS = {prefix + name for name in STANDARD for prefix in ("", "P")}
 LIBC = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux[-\w]*)\.so\.\d+")
-NATIVE_NAMES = {"mpich": ("libmpich.so", "libmpi.so.12"), "ompi": ("libmpi.so.40", "libmpi.so"), "abi": ("libmpi_abi.so.1", "libmpi_abi.so.0")}
+NATIVE_NAMES = {
+    "mpich": ("libmpich.so", "libmpi.so.12"),
+    "ompi": ("libmpi.so.40", "libmpi.so"),
+    "abi": ("libmpi_abi.so.1", "libmpi_abi.so.0"),
+}
 
 
 def output(*command) -> str:
@@ -68,12 +72,17 @@ class Names(unittest.TestCase):
     def test_every_flavour_exports_them_and_its_start(self):
         for flavour in FLAVOURS:
             with self.subTest(flavour=flavour):
-                self.assertEqual(symbols(flavour_library(flavour), "--defined-only"), SYMBOLS | {"penstock_flavour_start"})
+                self.assertEqual(
+                    symbols(flavour_library(flavour), "--defined-only"), SYMBOLS | {"penstock_flavour_start"}
+                )
 
 
 class Dependencies(unittest.TestCase):
     def test_the_front_needs_only_libc(self):
-        self.assertEqual(symbols(LIBRARIES / "libpenstock.so", "--undefined-only") - weak_undefined(LIBRARIES / "libpenstock.so"), set())
+        self.assertEqual(
+            symbols(LIBRARIES / "libpenstock.so", "--undefined-only") - weak_undefined(LIBRARIES / "libpenstock.so"),
+            set(),
+        )
         for name in needed(LIBRARIES / "libpenstock.so"):
             self.assertRegex(name, LIBC)
 
@@ -102,7 +111,14 @@ class Dependencies(unittest.TestCase):
             with self.subTest(flavour=flavour):
                 library = flavour_library(flavour)
                 undefined = symbols(library, "--undefined-only") - weak_undefined(library)
-                self.assertEqual([name for name in undefined if not re.match(r"PMPI_|MPI_|MPIX_|PMPIX_|MPIR_|ompi_|OMPI_C_MPI_", name)], [])
+                self.assertEqual(
+                    [
+                        name
+                        for name in undefined
+                        if not re.match(r"PMPI_|MPI_|MPIX_|PMPIX_|MPIR_|ompi_|OMPI_C_MPI_", name)
+                    ],
+                    [],
+                )
                 self.assertEqual(undefined & SYMBOLS, set(), "file functions have to be asked for by real_symbol")
 
 

@@ -17,7 +17,10 @@ MPI_TESTS = HERE.parent / "mpi"
 LIBRARIES = Path(os.environ["PENSTOCK_LIBRARIES"])
 FRONT = LIBRARIES / "libpenstock.so"
 NAMES = (HERE / "standard_names.txt").read_text().split()
-LAUNCH = {"mpich": ["mpiexec.mpich"], "openmpi": ["mpiexec.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader"]}
+LAUNCH = {
+    "mpich": ["mpiexec.mpich"],
+    "openmpi": ["mpiexec.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader"],
+}
 FLAVOURS = {"mpich": "mpich", "openmpi": "ompi"}
 
 # Every argument is an integer or a pointer and no function has more than six, so one shape fits all.
@@ -48,7 +51,7 @@ __attribute__((destructor)) static void tell(void) {
   if (file != NULL) fclose(file);
 }
 """
-WRAPPER = "long {name}(long a, long b, long c, long d, long e, long f) {{ return pass({index}, \"P{name}\", a, b, c, d, e, f); }}\n"
+WRAPPER = 'long {name}(long a, long b, long c, long d, long e, long f) {{ return pass({index}, "P{name}", a, b, c, d, e, f); }}\n'
 
 
 class Tools(unittest.TestCase):
@@ -59,7 +62,11 @@ class Tools(unittest.TestCase):
         if not cls.mpi:
             raise unittest.SkipTest("for the MPIs below")
         cls.compiler = shutil.which(f"mpicc.{cls.mpi}")
-        if not cls.compiler or not shutil.which(LAUNCH[cls.mpi][0]) or not (LIBRARIES / f"libpenstock-{FLAVOURS[cls.mpi]}.so").exists():
+        if (
+            not cls.compiler
+            or not shutil.which(LAUNCH[cls.mpi][0])
+            or not (LIBRARIES / f"libpenstock-{FLAVOURS[cls.mpi]}.so").exists()
+        ):
             raise unittest.SkipTest(f"there is no {cls.mpi} here, or no flavour for it")
         cls.root = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="penstock-tools-")))
         source = HEAD + "".join(WRAPPER.format(name=name, index=i) for i, name in enumerate(NAMES))
@@ -78,15 +85,30 @@ class Tools(unittest.TestCase):
         """How often the tool was called in 2 ranks, and what they printed."""
         with tempfile.TemporaryDirectory(dir=self.root) as output:
             variables = {k: v for k, v in os.environ.items() if not k.startswith(("PENSTOCK_", "LD_PRELOAD"))}
-            variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
-            command = [*LAUNCH[self.mpi], "-n", "2", "env", f"TOOL_OUTPUT={output}", f"PENSTOCK_TEST_DIRECTORY={output}",
-                       "LD_PRELOAD=" + ":".join(map(str, preload)), str(program), *(f"{output}/{name}" for name in arguments)]
+            variables |= {
+                "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "MPIR_CVAR_DEVICE_COLLECTIVES": "none",
+            }
+            command = [
+                *LAUNCH[self.mpi],
+                "-n",
+                "2",
+                "env",
+                f"TOOL_OUTPUT={output}",
+                f"PENSTOCK_TEST_DIRECTORY={output}",
+                "LD_PRELOAD=" + ":".join(map(str, preload)),
+                str(program),
+                *(f"{output}/{name}" for name in arguments),
+            ]
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             counts: Counter = Counter()
             for path in Path(output).iterdir():
                 if path.name.isdigit():
-                    counts.update({name: int(number) for name, number in (line.split() for line in path.read_text().splitlines())})
+                    counts.update(
+                        {name: int(number) for name, number in (line.split() for line in path.read_text().splitlines())}
+                    )
             return counts, done.stdout
 
     def test_before_us_it_sees_every_call(self):
@@ -100,7 +122,10 @@ class Tools(unittest.TestCase):
 
     def test_either_way_the_work_is_done_and_behind_us_it_sees_what_is_bypassed(self):
         program = self.program(HERE / "two_files.c")
-        expected = ["plain: penstock, data right, handler called 1 times", "bypassed: native, data right, handler called 1 times"]
+        expected = [
+            "plain: penstock, data right, handler called 1 times",
+            "bypassed: native, data right, handler called 1 times",
+        ]
         for preload, opened in (([self.tool, FRONT], 4), ([FRONT, self.tool], 2)):
             with self.subTest(preload=[path.name for path in preload]):
                 counts, printed = self.seen(preload, program, "plain", "bypassed")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from implementations import Implementation
+
 from model import CRASH, FAIL, PASS, SKIP, TIMEOUT, Result, Step, Test
 
 MARK = "CONFORMANCE_RUN"

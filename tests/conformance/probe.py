@@ -6,9 +6,9 @@ from pathlib import Path
 
 from execute import run_program
 from implementations import Implementation
-from model import Missing
 
 import build
+from model import Missing
 
 IN_PYTHON = """
 from mpi4py import MPI

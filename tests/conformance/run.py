@@ -35,6 +35,7 @@ import suite_mpich
 import suite_pnetcdf
 import suite_romio
 from execute import run_test
+
 from model import (
     DIFFERS,
     FAILS_NATIVELY_TOO,

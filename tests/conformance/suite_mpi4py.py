@@ -9,8 +9,9 @@ from pathlib import Path
 
 import calls
 from implementations import Implementation
-from model import Missing, Step, Suite, Test
 from sources import python_source
+
+from model import Missing, Step, Suite, Test
 
 NAME = "mpi4py"
 MODULES = {"test_io": r"Test\w+", "test_file": r"Test\w+", "test_errhandler": r"TestErrhandlerFile"}

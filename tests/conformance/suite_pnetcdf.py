@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 from implementations import Implementation
-from model import Missing, Step, Suite, Test
 from sources import debian_source
 
 import build
+from model import Missing, Step, Suite, Test
 
 NAME = "pnetcdf"
 RANKS = 4

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from implementations import Implementation
-from model import Missing, Step, Suite, Test
 from sources import debian_source
 
 import build
+from model import Missing, Step, Suite, Test
 
 NAME = "romio"
 

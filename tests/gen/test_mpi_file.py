@@ -12,13 +12,26 @@ sys.path.insert(0, str(ROOT / "tools" / "gen"))
 import mpi_file  # noqa: E402
 
 TABLE = tomllib.loads((ROOT / "table" / "mpi_file.toml").read_text())
-SAMPLE_NAMES = ("MPI_File_open", "MPI_File_close", "MPI_File_write_at", "MPI_File_get_type_extent", "MPI_Register_datarep",
-                "MPI_File_c2f", "MPI_File_f2c")
+SAMPLE_NAMES = (
+    "MPI_File_open",
+    "MPI_File_close",
+    "MPI_File_write_at",
+    "MPI_File_get_type_extent",
+    "MPI_Register_datarep",
+    "MPI_File_c2f",
+    "MPI_File_f2c",
+)
 SAMPLE = {"function": [row for row in TABLE["function"] if row["name"] in SAMPLE_NAMES]}
-OUTPUTS = {"calls.h": mpi_file.calls_h, "entries.cpp": mpi_file.entries_cpp, "exports.map": mpi_file.exports_map,
-           "front_exports.map": mpi_file.front_exports_map, "front_symbols.h": mpi_file.front_symbols_h,
-           "entry_table.json": mpi_file.entry_table_json, "static_names.h": mpi_file.static_names_h,
-           "static_link.options": mpi_file.static_link_options}
+OUTPUTS = {
+    "calls.h": mpi_file.calls_h,
+    "entries.cpp": mpi_file.entries_cpp,
+    "exports.map": mpi_file.exports_map,
+    "front_exports.map": mpi_file.front_exports_map,
+    "front_symbols.h": mpi_file.front_symbols_h,
+    "entry_table.json": mpi_file.entry_table_json,
+    "static_names.h": mpi_file.static_names_h,
+    "static_link.options": mpi_file.static_link_options,
+}
 
 
 class Golden(unittest.TestCase):
@@ -32,7 +45,19 @@ class Golden(unittest.TestCase):
 
 class EveryRow(unittest.TestCase):
     def test_only_known_keys_kinds_and_values(self):
-        keys = {"name", "group", "section", "arguments", "collective", "nonblocking", "split", "large", "forwards", "returns", "call"}
+        keys = {
+            "name",
+            "group",
+            "section",
+            "arguments",
+            "collective",
+            "nonblocking",
+            "split",
+            "large",
+            "forwards",
+            "returns",
+            "call",
+        }
         for row in TABLE["function"]:
             with self.subTest(name=row["name"]):
                 self.assertLessEqual(set(row), keys)
@@ -54,7 +79,11 @@ class EveryRow(unittest.TestCase):
             verb = row["name"].removeprefix("MPI_File_")
             access = verb.startswith(("read", "write", "iread", "iwrite"))
             self.assertEqual(row.get("nonblocking", False), verb.startswith(("iread", "iwrite")), verb)
-            self.assertEqual(row.get("split", ""), verb.rsplit("_", 1)[-1] if access and verb.endswith(("_begin", "_end")) else "", verb)
+            self.assertEqual(
+                row.get("split", ""),
+                verb.rsplit("_", 1)[-1] if access and verb.endswith(("_begin", "_end")) else "",
+                verb,
+            )
             if access:
                 self.assertEqual(row.get("collective", False), "_all" in verb or "_ordered" in verb, verb)
 

@@ -31,7 +31,9 @@ NAME = "mpi-tests"
 LIBRARY = ROOT / "build/release/lib/libpenstock.so"
 NODES, RANKS_OF_NODE = 2, 2
 # Tests that fail across nodes for a reason that README tells its readers; where nothing else fails, a run counts as skipped for that reason.
-VERDICTS = "below MPI_THREAD_MULTIPLE a non-blocking or split collective returns each rank's own verdict on several nodes"
+VERDICTS = (
+    "below MPI_THREAD_MULTIPLE a non-blocking or split collective returns each rank's own verdict on several nodes"
+)
 LIMITS = {
     "count_bad_on_one_rank_only": VERDICTS,
     "split": VERDICTS,
@@ -163,7 +165,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", help="names, all when none is given")
     parser.add_argument("--mpi", action="append", choices=MPIS)
-    parser.add_argument("--strategy", action="append", choices=STRATEGIES, help="\"\": the one that Penstock chooses")
+    parser.add_argument("--strategy", action="append", choices=STRATEGIES, help='"": the one that Penstock chooses')
     parser.add_argument("--on", action="append", choices=PLACES, help="which file system; both when not given")
     parser.add_argument("--link", default="10gbit", help="rate of each node's link")
     parser.add_argument("--slower", type=float, default=2.0, help="factor on every time limit")

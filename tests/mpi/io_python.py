@@ -7,6 +7,7 @@
 import inspect
 import os
 import sys
+from pathlib import Path
 
 import numpy
 from mpi4py import MPI
@@ -40,11 +41,13 @@ def expect_class(call, *classes):
         return
     failures += 1
     line = inspect.currentframe().f_back.f_lineno
-    print(f"io_python.py:{line}: rank {rank} of {size}: expected class {classes}, got {got}", file=sys.stderr, flush=True)
+    print(
+        f"io_python.py:{line}: rank {rank} of {size}: expected class {classes}, got {got}", file=sys.stderr, flush=True
+    )
 
 
 def scratch(name):
-    return os.path.join(directory, f"io_python-{number}-{name}")
+    return str(Path(directory) / f"io_python-{number}-{name}")
 
 
 def strided_view():
@@ -69,7 +72,11 @@ def strided_view():
     file.Sync()
     world.Barrier()
     expect(file.Get_size(), 40 * size)
-    for read in (lambda: file.Read_at(0, back), lambda: file.Read_at_all(0, back), lambda: file.Iread_at(0, back).Wait()):
+    for read in (
+        lambda: file.Read_at(0, back),
+        lambda: file.Read_at_all(0, back),
+        lambda: file.Iread_at(0, back).Wait(),
+    ):
         back[:] = -1
         read()
         expect(back, values)
@@ -134,7 +141,7 @@ def shared_pointer():
     expect(numpy.sort(back[total:]), numpy.arange(size))
     file.Close()
     world.Barrier()
-    expect(os.path.exists(name), False)
+    expect(Path(name).exists(), False)
 
 
 def errors_and_info():

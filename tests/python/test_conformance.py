@@ -17,6 +17,7 @@ import suite_mpi4py
 import suite_mpich
 from execute import MARK, RULES, Ended, classify, read_cases, run_program, run_test
 from implementations import Implementation
+
 from model import (
     CRASH,
     DIFFERS,

@@ -15,7 +15,20 @@ PROGRAM = TOP / "build/release/kernels/mpich/e3sm"
 @pytest.mark.skipif(shutil.which("mpiexec.mpich") is None, reason="mpiexec.mpich is missing")
 def test_a_real_run_ends_with_a_table(tmp_path):
     report = tmp_path / "report.jsonl"
-    line = [TOP / "bin/penstock", "run", "--report", report, "mpiexec.mpich", "-n", "2", PROGRAM, "--ne", "4", "--file", tmp_path / "out"]
+    line = [
+        TOP / "bin/penstock",
+        "run",
+        "--report",
+        report,
+        "mpiexec.mpich",
+        "-n",
+        "2",
+        PROGRAM,
+        "--ne",
+        "4",
+        "--file",
+        tmp_path / "out",
+    ]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "out" in done.stderr and "is missing" not in done.stderr, done.stderr

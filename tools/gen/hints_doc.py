@@ -65,9 +65,7 @@ def hints_md(table: dict) -> str:
         for row in table["hint"]
         if row["type"] != "fact"
     ]
-    told = [
-        [code(row["name"]), code(row["default"]), row["text"]] for row in table["hint"] if row["type"] == "fact"
-    ]
+    told = [[code(row["name"]), code(row["default"]), row["text"]] for row in table["hint"] if row["type"] == "fact"]
     prefixes = [[code(row["name"] + ":"), row["text"]] for row in table["prefix"]]
     return (
         START

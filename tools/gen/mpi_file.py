@@ -11,18 +11,43 @@ FRONT_STATE = "penstock_front_state"
 
 # What each kind of argument is in C, where the plain form, the _c form and penstock::mpi::calls agree.
 TYPES = {
-    "FILE": "MPI_File", "FILE_OUT": "MPI_File*", "FILE_INOUT": "MPI_File*", "COMM": "MPI_Comm", "NAME": "const char*",
-    "AMODE": "int", "AMODE_OUT": "int*", "INFO": "MPI_Info", "INFO_OUT": "MPI_Info*", "OFFSET": "MPI_Offset",
-    "OFFSET_OUT": "MPI_Offset*", "BUFFER": "void*", "CONST_BUFFER": "const void*", "DATATYPE": "MPI_Datatype",
-    "DATATYPE_OUT": "MPI_Datatype*", "STATUS": "MPI_Status*", "REQUEST_OUT": "MPI_Request*", "WHENCE": "int",
-    "DATAREP": "const char*", "DATAREP_OUT": "char*", "GROUP_OUT": "MPI_Group*", "FLAG": "int", "FLAG_OUT": "int*",
-    "ERRHANDLER": "MPI_Errhandler", "ERRHANDLER_OUT": "MPI_Errhandler*", "ERROR_CODE": "int",
-    "ERRHANDLER_FN": "MPI_File_errhandler_function*", "EXTENT_FN": "MPI_Datarep_extent_function*",
-    "EXTRA_STATE": "void*", "FINT": "penstock::mpi::calls::Fint", "FILE_INT": "int", "ERROR": "int",
+    "FILE": "MPI_File",
+    "FILE_OUT": "MPI_File*",
+    "FILE_INOUT": "MPI_File*",
+    "COMM": "MPI_Comm",
+    "NAME": "const char*",
+    "AMODE": "int",
+    "AMODE_OUT": "int*",
+    "INFO": "MPI_Info",
+    "INFO_OUT": "MPI_Info*",
+    "OFFSET": "MPI_Offset",
+    "OFFSET_OUT": "MPI_Offset*",
+    "BUFFER": "void*",
+    "CONST_BUFFER": "const void*",
+    "DATATYPE": "MPI_Datatype",
+    "DATATYPE_OUT": "MPI_Datatype*",
+    "STATUS": "MPI_Status*",
+    "REQUEST_OUT": "MPI_Request*",
+    "WHENCE": "int",
+    "DATAREP": "const char*",
+    "DATAREP_OUT": "char*",
+    "GROUP_OUT": "MPI_Group*",
+    "FLAG": "int",
+    "FLAG_OUT": "int*",
+    "ERRHANDLER": "MPI_Errhandler",
+    "ERRHANDLER_OUT": "MPI_Errhandler*",
+    "ERROR_CODE": "int",
+    "ERRHANDLER_FN": "MPI_File_errhandler_function*",
+    "EXTENT_FN": "MPI_Datarep_extent_function*",
+    "EXTRA_STATE": "void*",
+    "FINT": "penstock::mpi::calls::Fint",
+    "FILE_INT": "int",
+    "ERROR": "int",
 }
 # The kinds that differ: plain form, _c form.
 SIZED_TYPES = {
-    "COUNT": ("int", "MPI_Count"), "EXTENT_OUT": ("MPI_Aint*", "MPI_Count*"),
+    "COUNT": ("int", "MPI_Count"),
+    "EXTENT_OUT": ("MPI_Aint*", "MPI_Count*"),
     "CONVERSION_FN": ("MPI_Datarep_conversion_function*", "penstock::mpi::calls::LargeConversionFunction*"),
 }
 
@@ -126,7 +151,8 @@ def call_declarations(function: dict) -> str:
         return f"{comment}\n{declaration(function, call_name(function), large)}"
     return "".join(
         f"{comment}\n{declaration(function, call_name(function) + suffix, large)}"
-        for suffix, large in (("", False), ("_c", True)))
+        for suffix, large in (("", False), ("_c", True))
+    )
 
 
 def declaration(function: dict, name: str, large: bool) -> str:
@@ -171,8 +197,11 @@ MPI_Aint plain_extent(MPI_Count extent) {
 
 
 def entries_cpp(table: dict) -> str:
-    return BANNER + ENTRIES_HEAD + "\n".join(
-        entry(function, large, prefix) for function, large in forms(table) for prefix in ("", "P"))
+    return (
+        BANNER
+        + ENTRIES_HEAD
+        + "\n".join(entry(function, large, prefix) for function, large in forms(table) for prefix in ("", "P"))
+    )
 
 
 def entry(function: dict, large: bool, prefix: str) -> str:
@@ -187,13 +216,19 @@ def forwarding(function: dict, large: bool, prefix: str) -> str:
     if how == "never":
         return ""
     if how == "native":
-        return ("  MPI_File native;\n  if (native_of(fh, &native)) {\n" + native_call(function, large, prefix) + "  }\n")
-    condition = "inside_native_call()" if how == "nested" else "native_of({0}, &native) && native == {0}".format(own_handle(function))
+        return "  MPI_File native;\n  if (native_of(fh, &native)) {\n" + native_call(function, large, prefix) + "  }\n"
+    condition = (
+        "inside_native_call()"
+        if how == "nested"
+        else "native_of({0}, &native) && native == {0}".format(own_handle(function))
+    )
     guard = "fh != nullptr && " if ("fh", "FILE_INOUT") in arguments(function) else ""
     declared = "" if how == "nested" else "  MPI_File native;\n"
     real = "real_" + call_name(function)
-    return (f"{declared}  if ({guard}{condition}) {{\n{real_function(function, large, prefix)}"
-            f"    if ({real}.exists()) return {real}({values(function)});\n  }}\n")
+    return (
+        f"{declared}  if ({guard}{condition}) {{\n{real_function(function, large, prefix)}"
+        f"    if ({real}.exists()) return {real}({values(function)});\n  }}\n"
+    )
 
 
 def own_handle(function: dict) -> str:
@@ -203,8 +238,10 @@ def own_handle(function: dict) -> str:
 def real_function(function: dict, large: bool, prefix: str) -> str:
     """Declares the native function: real_write_at, or real_write_at_c beside it."""
     variable = "real_" + call_name(function) + ("_c" if large and not separate_large_call(function) else "")
-    return (f"    static constinit RealFunction<{returned(function)}({type_list(function, large)})> "
-            f"{variable}(\"{prefix}{form_name(function, large)}\");\n")
+    return (
+        f"    static constinit RealFunction<{returned(function)}({type_list(function, large)})> "
+        f'{variable}("{prefix}{form_name(function, large)}");\n'
+    )
 
 
 def native_call(function: dict, large: bool, prefix: str) -> str:
@@ -212,21 +249,31 @@ def native_call(function: dict, large: bool, prefix: str) -> str:
     passed = values(function, FILE="native")
     plain = f"real_{call_name(function)}"
     if not large:
-        return (real_function(function, False, prefix)
-                + f"    return {plain}.exists() ? {plain}({passed}) : unsupported_by_native(native);\n")
-    return (real_function(function, True, prefix) + f"    if ({plain}_c.exists()) return {plain}_c({passed});\n"
-            + real_function(function, False, prefix) + plain_instead(function, plain))
+        return (
+            real_function(function, False, prefix)
+            + f"    return {plain}.exists() ? {plain}({passed}) : unsupported_by_native(native);\n"
+        )
+    return (
+        real_function(function, True, prefix)
+        + f"    if ({plain}_c.exists()) return {plain}_c({passed});\n"
+        + real_function(function, False, prefix)
+        + plain_instead(function, plain)
+    )
 
 
 def plain_instead(function: dict, plain: str) -> str:
     if has_kind(function, "EXTENT_OUT"):
-        return (f"    if (!{plain}.exists() || extent == nullptr) return unsupported_by_native(native);\n"
-                "    MPI_Aint plain = 0;\n"
-                f"    const int error = {plain}({values(function, FILE='native', EXTENT_OUT='&plain')});\n"
-                "    if (error == MPI_SUCCESS) *extent = plain;\n    return error;\n")
+        return (
+            f"    if (!{plain}.exists() || extent == nullptr) return unsupported_by_native(native);\n"
+            "    MPI_Aint plain = 0;\n"
+            f"    const int error = {plain}({values(function, FILE='native', EXTENT_OUT='&plain')});\n"
+            "    if (error == MPI_SUCCESS) *extent = plain;\n    return error;\n"
+        )
     narrowed = values(function, FILE="native", COUNT="static_cast<int>(count)")
-    return (f"    if ({plain}.exists() && fits_int(count)) return {plain}({narrowed});\n"
-            "    return unsupported_by_native(native);\n")
+    return (
+        f"    if ({plain}.exists() && fits_int(count)) return {plain}({narrowed});\n"
+        "    return unsupported_by_native(native);\n"
+    )
 
 
 def own_call(function: dict, large: bool) -> str:
@@ -234,11 +281,14 @@ def own_call(function: dict, large: bool) -> str:
     if large or not has_kind(function, "EXTENT_OUT"):
         return f"  return calls::{name}({values(function)});\n"
     passed = values(function, EXTENT_OUT="extent != nullptr ? &wide : nullptr")
-    return (f"  MPI_Count wide = 0;\n  const int error = calls::{name}({passed});\n"
-            "  if (error == MPI_SUCCESS && extent != nullptr) *extent = plain_extent(wide);\n  return error;\n")
+    return (
+        f"  MPI_Count wide = 0;\n  const int error = calls::{name}({passed});\n"
+        "  if (error == MPI_SUCCESS && extent != nullptr) *extent = plain_extent(wide);\n  return error;\n"
+    )
 
 
 # --- export maps, the front, the table for others --------------------------------------------------------------------------
+
 
 def version_script(names: list[str]) -> str:
     return "{\n  global:\n" + "".join(f"    {name};\n" for name in names) + "  local:\n    *;\n};\n"
@@ -255,20 +305,28 @@ def front_exports_map(table: dict) -> str:
 def front_symbols_h(table: dict) -> str:
     """X(slot, symbol, what the stub returns when there is no MPI to call)."""
     out = BANNER + "#pragma once\n\n#define PENSTOCK_FRONT_SYMBOLS(X) \\\n"
-    rows = [(prefix + form_name(row, large), "kNoFile" if row.get("returns") == "FILE" else "kNoMpiError")
-            for row, large in forms(table) for prefix in ("", "P")]
+    rows = [
+        (prefix + form_name(row, large), "kNoFile" if row.get("returns") == "FILE" else "kNoMpiError")
+        for row, large in forms(table)
+        for prefix in ("", "P")
+    ]
     lines = [f"  X({slot}, {name}, {missing})" for slot, (name, missing) in enumerate(rows)]
     return out + " \\\n".join(lines) + f"\n\n#define PENSTOCK_FRONT_SYMBOL_COUNT {len(rows)}\n"
 
 
 def static_names_h(table: dict) -> str:
     """For the archive that programs link: ours are called __wrap_NAME, and the linker's --wrap makes the program's calls theirs."""
-    rows = [(prefix + form_name(row, large), "R" if large or row["section"].startswith("MPI 5") else "X")
-            for row, large in forms(table) for prefix in ("", "P")]
+    rows = [
+        (prefix + form_name(row, large), "R" if large or row["section"].startswith("MPI 5") else "X")
+        for row, large in forms(table)
+        for prefix in ("", "P")
+    ]
     out = BANNER + "#pragma once\n\n"
     out += "// X(symbol): every MPI library of the ABI has it.  R(symbol): some have.\n#define PENSTOCK_STATIC_SYMBOLS(X, R) \\\n"
     out += " \\\n".join(f"  {kind}({name})" for name, kind in rows) + "\n\n"
-    out += "#ifdef PENSTOCK_WRAPPED_NAMES\n" + "".join(f"#define {name} __wrap_{name}\n" for name, _ in rows) + "#endif\n"
+    out += (
+        "#ifdef PENSTOCK_WRAPPED_NAMES\n" + "".join(f"#define {name} __wrap_{name}\n" for name, _ in rows) + "#endif\n"
+    )
     return out
 
 
@@ -278,15 +336,34 @@ def static_link_options(table: dict) -> str:
     The -u is for programs whose own objects call no file function, only the MPI library's Fortran binding behind the archive does.
     """
     wraps = [f"-Wl,--wrap={prefix}{form_name(row, large)}" for row, large in forms(table) for prefix in ("", "P")]
-    return "\n".join([*wraps, "-Wl,-u,__wrap_MPI_File_open", "-l:libpenstock-mpich.a", "-lstdc++", "-lm", "-lpthread", "-ldl"]) + "\n"
+    return (
+        "\n".join(
+            [*wraps, "-Wl,-u,__wrap_MPI_File_open", "-l:libpenstock-mpich.a", "-lstdc++", "-lm", "-lpthread", "-ldl"]
+        )
+        + "\n"
+    )
 
 
 def entry_table_json(table: dict) -> str:
     """Every function with what the coverage tables and the tests ask about it."""
     rows = []
     for function, large in forms(table):
-        row = {key: function.get(key, default) for key, default in
-               (("group", ""), ("section", ""), ("collective", False), ("nonblocking", False), ("split", ""))}
-        rows.append({"name": form_name(function, large), "large": large, **row,
-                     "symbols": [prefix + form_name(function, large) for prefix in ("", "P")]})
+        row = {
+            key: function.get(key, default)
+            for key, default in (
+                ("group", ""),
+                ("section", ""),
+                ("collective", False),
+                ("nonblocking", False),
+                ("split", ""),
+            )
+        }
+        rows.append(
+            {
+                "name": form_name(function, large),
+                "large": large,
+                **row,
+                "symbols": [prefix + form_name(function, large) for prefix in ("", "P")],
+            }
+        )
     return json.dumps({"functions": rows}, indent=1) + "\n"

@@ -127,7 +127,9 @@ def bench(
     raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
 
 
-studies = typer.Typer(help="Measure a figure of a paper again, on this machine.", no_args_is_help=True, rich_markup_mode=None)
+studies = typer.Typer(
+    help="Measure a figure of a paper again, on this machine.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(studies, name="study")
 
 
@@ -157,9 +159,7 @@ def tam(
         list[str] | None,
         typer.Option(metavar="NAME", help="e3sm, e3sm-F, e3sm-G, btio, s3d, interleave; may be repeated"),
     ] = None,
-    maps: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="where the maps of e3sm-F and e3sm-G are")
-    ] = None,
+    maps: Annotated[Path | None, typer.Option(metavar="DIR", help="where the maps of e3sm-F and e3sm-G are")] = None,
     rounds: Annotated[int, typer.Option(min=0, help="runs of each cell (3; with --quick 1)", show_default=False)] = 0,
     timeout: Annotated[float, typer.Option(min=1, help="seconds that one run may take")] = 120,
     directory: Annotated[

@@ -169,7 +169,8 @@ def comparison(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "messages_between_nodes": {"two_phase": messages[0], "two_layer": messages[1]},
                 "times_fewer_messages_between_nodes": messages[0] / messages[1] if messages[1] else None,
                 "bytes_between_nodes": {
-                    name: one["traffic"]["bytes_between_nodes"] for name, one in (("two_phase", base), ("two_layer", row))
+                    name: one["traffic"]["bytes_between_nodes"]
+                    for name, one in (("two_phase", base), ("two_layer", row))
                 },
                 "times_sooner": base["wall_seconds"] / row["wall_seconds"] if row["wall_seconds"] else None,
             }

@@ -1,11 +1,15 @@
 """Stacked bars of a breakdown, as figures 4 to 7 of the two-layer aggregation paper have them.  Knows the result's shape, not how it came about."""
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from penstock.study.breakdown import DIRECTIONS, PARTS
 from penstock.study.tables import HEADINGS
+
+# Time in which nothing is moved: no colours of their own.
+IDLE = {"wait": "lightgrey", "other": "grey"}
 
 
 def _label_of_aggregators(row: dict[str, Any]) -> str:
@@ -49,13 +53,17 @@ def draw(
 
     matplotlib.use("Agg")
     from matplotlib import colormaps, pyplot
+    from matplotlib.patches import Patch
 
     columns = max(1, min(columns, len(panels)))
     lines = -(-len(panels) // columns)
+    width = max(7.0, 3.4 * columns + 1)
     figure, grid = pyplot.subplots(
-        lines, columns, figsize=(3.4 * columns + 1, 3.1 * lines + 1.1), squeeze=False, sharey="row", layout="constrained"
+        lines, columns, figsize=(width, 3.1 * lines + 1.5), squeeze=False, sharey="row", layout="constrained"
     )
-    colours = colormaps["tab10"](range(len(PARTS)))
+    work = [part.name for part in PARTS if part.name not in IDLE]
+    hues = dict(zip(work, colormaps["tab10"](range(len(work))), strict=True))
+    colours = [IDLE.get(part.name, hues.get(part.name)) for part in PARTS]
     for index in range(lines * columns):
         axes = grid[index // columns][index % columns]
         if index >= len(panels):
@@ -76,9 +84,9 @@ def draw(
             axes.set_ylabel("seconds, mean over ranks", fontsize=8)
         for edge in ("top", "right"):
             axes.spines[edge].set_visible(False)
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in colours]
-    figure.legend(handles, [part.text for part in PARTS], loc="outside upper center", ncols=4, fontsize=8)
-    figure.supxlabel(caption, fontsize=7)
+    handles = [Patch(color=colour, label=part.text) for part, colour in zip(PARTS, colours, strict=True)]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=8)
+    figure.supxlabel(textwrap.fill(caption, int(15 * width)), fontsize=7)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 

@@ -74,7 +74,9 @@ def launching() -> Any:
     """bench/launching.py, which starts programs for benchmarks too."""
     directory = paths.bench_directory()
     if not (directory / "launching.py").is_file():
-        raise Failure(f"{directory / 'launching.py'} is not there: studies need it; run from a checkout or install again")
+        raise Failure(
+            f"{directory / 'launching.py'} is not there: studies need it; run from a checkout or install again"
+        )
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
     return importlib.import_module("launching")
@@ -114,7 +116,9 @@ def kernels_of(wanted: Wanted, mpi: Any, progress: Progress) -> list[str]:
         if mpi.program(name.partition("-")[0]).is_file():
             found.append(name)
         elif wanted.kernels:
-            raise Failure(f"{mpi.program(name.partition('-')[0])} is not there: build it (make build), or leave {name} out")
+            raise Failure(
+                f"{mpi.program(name.partition('-')[0])} is not there: build it (make build), or leave {name} out"
+            )
         else:
             progress(f"{name} is not built for {mpi.name}: left out")
     return found
@@ -253,7 +257,9 @@ def _scratch(directory: Path | None) -> Iterator[Path]:
     try:
         made = tempfile.TemporaryDirectory(prefix="penstock-study-", dir=above)
     except OSError as error:
-        raise Failure(f"{above}: no directory can be made there: {error.strerror}; choose one with --directory") from error
+        raise Failure(
+            f"{above}: no directory can be made there: {error.strerror}; choose one with --directory"
+        ) from error
     with made as name:
         yield Path(name)
 
@@ -265,12 +271,14 @@ def notes_of(wanted: Wanted, cells: Sequence[Cell], cores: int, scratch: Path) -
         "its memory, not through a network."
     )
     if most > cores:
-        shared = (
-            f"Up to {most} ranks share {cores} cores, so that seconds are mostly turns of waiting for one; messages and bytes do not depend on it."
-        )
+        shared = f"Up to {most} ranks share {cores} cores, so that seconds are mostly turns of waiting for one; messages and bytes do not depend on it."
     else:
         shared = f"Each of up to {most} ranks has a core of its own ({cores} here)."
-    checked = "the program's exit code was 0" if wanted.line else "every byte was written and read back right, or the run does not count"
+    checked = (
+        "the program's exit code was 0"
+        if wanted.line
+        else "every byte was written and read back right, or the run does not count"
+    )
     return [
         pretended,
         shared,

@@ -63,4 +63,4 @@ def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
         show.say(f"not as it must be: {text}")
     for name, text in result["failures"].items():
         show.say(f"{name} failed: {text}")
-    return FINDINGS if result["findings"] or result["failures"] else 0
+    return FINDINGS if result["findings"] or result["failures"] or result["interrupted"] else 0

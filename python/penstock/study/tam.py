@@ -288,6 +288,26 @@ def notes_of(wanted: Wanted, cells: Sequence[Cell], cores: int, scratch: Path) -
     ]
 
 
+def _round(
+    number: int,
+    wanted: Wanted,
+    plan: Mapping[Cell, Any],
+    library: Path,
+    scratch: Path,
+    measured: Mapping[Cell, Measured],
+    progress: Progress,
+) -> None:
+    """Every cell once, every other time backwards: a busy minute of the machine does not fall on one cell alone."""
+    order = list(plan) if number % 2 == 0 else list(reversed(plan))
+    for index, cell in enumerate(order, 1):
+        if measured[cell].failure:
+            continue
+        progress(f"round {number + 1} of {wanted.rounds}, {index} of {len(plan)}: {cell.name()}")
+        measure(cell, wanted, plan[cell], library, scratch, measured[cell])
+        if measured[cell].failure:
+            progress(measured[cell].failure)
+
+
 def run(wanted: Wanted, progress: Progress) -> dict[str, Any]:
     """Everything: cells, comparison, notes, findings."""
     library = environment.library_in(paths.library_directory())
@@ -301,18 +321,15 @@ def run(wanted: Wanted, progress: Progress) -> dict[str, Any]:
     if not plan:
         raise Failure("nothing to measure: no kernel fits the number of ranks")
     measured = {cell: Measured({}, []) for cell in plan}
+    interrupted = False
     with _scratch(wanted.directory) as scratch:
         notes = notes_of(wanted, list(plan), launching().cores(), scratch)
-        # Rounds outside, cells inside and every other time backwards: a busy minute of the machine does not fall on one cell alone.
-        for number in range(wanted.rounds):
-            order = list(plan) if number % 2 == 0 else list(reversed(plan))
-            for index, cell in enumerate(order, 1):
-                if measured[cell].failure:
-                    continue
-                progress(f"round {number + 1} of {wanted.rounds}, {index} of {len(plan)}: {cell.name()}")
-                measure(cell, wanted, plan[cell], library, scratch, measured[cell])
-                if measured[cell].failure:
-                    progress(measured[cell].failure)
+        try:
+            for number in range(wanted.rounds):
+                _round(number, wanted, plan, library, scratch, measured, progress)
+        except KeyboardInterrupt:
+            progress("interrupted: what has been measured follows")
+            interrupted = True
     rows = [row for cell, found in measured.items() if not found.failure for row in rows_of(cell, found)]
     return {
         "study": "tam",
@@ -331,6 +348,7 @@ def run(wanted: Wanted, progress: Progress) -> dict[str, Any]:
         "cells": rows,
         "comparison": breakdown.comparison(rows),
         "notes": notes,
+        "interrupted": interrupted,
         "findings": [text for found in measured.values() for text in found.findings],
         "failures": {cell.name(): found.failure for cell, found in measured.items() if found.failure},
     }

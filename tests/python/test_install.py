@@ -97,6 +97,12 @@ def test_find_package_links_a_program_that_finds_the_library(prefix, outside, tm
 
 
 def test_manual_pages_and_the_archive_are_there(prefix):
-    for page in ("man1/penstock.1", "man1/penstock-run.1", "man1/penstock-exec.1", "man7/penstock-hints.7"):
+    for page in (
+        "man1/penstock.1",
+        "man1/penstock-run.1",
+        "man1/penstock-exec.1",
+        "man1/penstock-study.1",
+        "man7/penstock-hints.7",
+    ):
         assert (prefix / "share/man" / page).read_text().startswith((".TH", ".so", '.\\"'))
     assert (prefix / "lib/libpenstock-mpich.a").is_file() and (prefix / "lib/penstock-mpich.options").is_file()

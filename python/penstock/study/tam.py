@@ -298,7 +298,7 @@ def _round(
     progress: Progress,
 ) -> None:
     """Every cell once, every other time backwards: a busy minute of the machine does not fall on one cell alone."""
-    order = list(plan) if number % 2 == 0 else list(reversed(plan))
+    order = list(plan)[:: 1 if number % 2 == 0 else -1]
     for index, cell in enumerate(order, 1):
         if measured[cell].failure:
             continue

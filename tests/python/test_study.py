@@ -230,14 +230,17 @@ def test_cores_for_all_are_told_as_well():
 def test_pictures(tmp_path):
     pytest.importorskip("matplotlib")
     rows = [row_of(dataclasses.replace(cell, ranks=ranks)) for ranks in (4, 8) for cell in (PLAIN, LAYERED)]
-    by_aggregators = drawing.panels_by_aggregators(rows)
-    assert [[label for label, _ in bars] for _, bars in by_aggregators] == [
+    (line,) = drawing.lines_by_aggregators(rows)
+    assert [[label for label, _ in bars] for _, bars in line] == [
         ["1\ntwo layer 1", "4\ntwo phase"],
         ["2\ntwo layer 1", "8\ntwo phase"],
     ]
-    by_ranks = drawing.panels_by_ranks(rows)
-    assert [title.splitlines()[1] for title, _ in by_ranks] == ["two layer 1 per node, mpich", "two phase, mpich"]
-    assert [[label for label, _ in bars] for _, bars in by_ranks] == [["4", "8"], ["4", "8"]]
+    (line,) = drawing.lines_by_ranks(rows)
+    assert [title.splitlines()[1] for title, _ in line] == ["two layer 1 per node, mpich", "two phase, mpich"]
+    assert [[label for label, _ in bars] for _, bars in line] == [["4", "8"], ["4", "8"]]
+    # A kernel with fewer panels has a line of its own all the same.
+    rows.append(row_of(dataclasses.replace(PLAIN, kernel="btio")))
+    assert [len(line) for line in drawing.lines_by_aggregators(rows)] == [1, 2]
     written = drawing.figures(result_of(*rows), tmp_path / "x")
     assert [path.name for path in written] == ["x-aggregators.png", "x-ranks.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)

@@ -224,6 +224,73 @@ def down(name: Bed = "default", json: Json = False) -> None:
     raise typer.Exit(command.down(name, json))
 
 
+studies = typer.Typer(
+    help="Measure a figure of a paper again, on this machine.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(studies, name="study")
+
+
+@studies.command()
+def tam(
+    line: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- PROGRAM...]",
+            help="a program of yours instead of the kernels, without its launcher; {file} in its words is a file to write",
+        ),
+    ] = None,
+    ranks: Annotated[
+        str, typer.Option(metavar="N,...", help="numbers of ranks (8,16; with --quick 4)", show_default=False)
+    ] = "",
+    ranks_per_node: Annotated[
+        int, typer.Option(metavar="N", min=0, help="ranks of a pretended node (4; with --quick 2)", show_default=False)
+    ] = 0,
+    local: Annotated[str, typer.Option(metavar="N,...", help="local aggregators of a node")] = "1,2,4",
+    aggregators: Annotated[
+        int, typer.Option(metavar="N", min=0, help="global aggregators in all; 0: one for each node")
+    ] = 0,
+    mpi: Annotated[
+        list[str] | None, typer.Option("--mpi", metavar="NAME", help="measure this MPI only; may be repeated")
+    ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="e3sm, e3sm-F, e3sm-G, btio, s3d, interleave; may be repeated"),
+    ] = None,
+    maps: Annotated[Path | None, typer.Option(metavar="DIR", help="where the maps of e3sm-F and e3sm-G are")] = None,
+    rounds: Annotated[int, typer.Option(min=0, help="runs of each cell (3; with --quick 1)", show_default=False)] = 0,
+    timeout: Annotated[float, typer.Option(min=1, help="seconds that one run may take")] = 120,
+    directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where files are written (in memory where possible)")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="PREFIX", help="of PREFIX.json and the pictures, instead of a new folder in results/"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="one kernel, small, one MPI, a quarter of a minute")] = False,
+    json: Json = False,
+) -> None:
+    """Two-layer aggregation beside two-phase: where the seconds go, and what goes between nodes, over local aggregators and ranks."""
+    from penstock.commands import study as command
+    from penstock.study.tam import BUFFER_BYTES, Wanted
+
+    wanted = Wanted(
+        ranks=command.numbers("--ranks", ranks or ("4" if quick else "8,16")),
+        ranks_per_node=ranks_per_node or (2 if quick else 4),
+        local=command.numbers("--local", local),
+        mpis=command.words(mpi or []),
+        kernels=command.words(kernel or []),
+        line=tuple(line or ()),
+        rounds=rounds or (1 if quick else 3),
+        directory=directory,
+        aggregators=aggregators,
+        buffer_bytes=BUFFER_BYTES,
+        maps=maps,
+        quick=quick,
+        timeout_seconds=timeout,
+    )
+    raise typer.Exit(command.run_tam(wanted, output, json))
+
+
 def main() -> None:
     try:
         app(prog_name="penstock")

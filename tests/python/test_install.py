@@ -102,6 +102,7 @@ def test_manual_pages_and_the_archive_are_there(prefix):
         "man1/penstock-run.1",
         "man1/penstock-exec.1",
         "man1/penstock-testbed.1",
+        "man1/penstock-study.1",
         "man7/penstock-hints.7",
     ):
         assert (prefix / "share/man" / page).read_text().startswith((".TH", ".so", '.\\"'))

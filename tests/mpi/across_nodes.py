@@ -151,7 +151,7 @@ def work(options: argparse.Namespace, suite: ElementTree.Element) -> None:
     for program, reason in LEFT_OUT.items():
         if not options.programs:
             case(suite, program, skipped=reason)
-    bed = layout.Bed(NAME, NODES, options.link, striped=wanted and not missing)
+    bed = layout.checked(NAME, NODES, options.link, layout.own_places(), "gluster" if wanted and not missing else "")
     if (left := beds.find(NAME)) is not None:
         beds.down(left)
     beds.up(bed, lambda text: print(text, file=sys.stderr))

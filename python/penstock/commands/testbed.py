@@ -26,7 +26,7 @@ MARK = "PENSTOCK_TESTBED_RUN"
 
 
 def up(name: str, nodes: int, link: str, shared: list[Path], file_system: str, as_json: bool) -> int:
-    bed = layout.checked(name, nodes, link, [path.resolve() for path in shared], file_system)
+    bed = layout.checked(name, nodes, link, [*(path.resolve() for path in shared), *layout.own_places()], file_system)
     beds.up(bed, show.say)
     return status(name, as_json)
 

@@ -7,12 +7,14 @@ bed's first process dies, the kernel ends every other (they share its process na
 import ipaddress
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.failure import USAGE, Failure
+from penstock.paths import checkout_root, library_directory
 
 # State of the beds.  Each node sees a directory of its own here but for its bed's state.
 HOME = Path("/run/penstock")
@@ -88,6 +90,13 @@ def checked(name: str, nodes: int, link: str, shared: Iterable[Path], file_syste
             raise Failure(f"--share {directory}: expected a directory below {_named(PRIVATE)}", USAGE)
     wanted = [directory for directory in shared if any(private in directory.parents for private in PRIVATE)]
     return Bed(name, nodes, link, tuple(str(directory) for directory in wanted), file_system == "gluster")
+
+
+def own_places() -> list[Path]:
+    """Where Penstock and its Python lie, when that is below a directory of which each node has its own: to be shared."""
+    places = {(checkout_root() or library_directory().parent).resolve(), Path(sys.prefix).resolve()}
+    places = {place for place in places if any(private in place.parents for private in PRIVATE)}
+    return sorted(place for place in places if not places.intersection(place.parents))
 
 
 def _named(directories: Iterable[Path]) -> str:

@@ -98,7 +98,7 @@ def collect(suite: ElementTree.Element, name: str, done: "subprocess.CompletedPr
     for row in rows:
         kind = {"ok": "", "skipped": "skipped"}.get(row["verdict"], "failure")
         verdict = {kind: f"{row['verdict']}\n{row['output']}"} if kind else {}
-        if kind == "failure" and (reason := known_limit(row["output"], name.split("/")[0])):
+        if row["verdict"] == "failed" and (reason := known_limit(row["output"], name.split("/")[0])):
             verdict = {"skipped": reason}
         case(suite, f"{name}/{row['program']} {row['run']}".strip(), row["seconds"], **verdict)
     if not rows:

@@ -138,6 +138,13 @@ TEST(TwoPhaseEdges, OffsetsBeyondTheLargestAreAFailure) {
   for (const Code code : outcomes.codes) EXPECT_NE(code, Code::kOk);
 }
 
+TEST(TwoPhaseEdges, ReadingUpToTheLargestOffsetFindsTheEndOfTheFile) {
+  std::vector<Part> parts(2);
+  parts[0] = {view_of(bytes(4)), 0, 16};
+  parts[1] = {view_of(bytes(4), INT64_MAX - 16), 0, 16};
+  for (const int ranks_per_node : {1, 2}) expect_same(parts, ranks_per_node, false, 1000, 4096);
+}
+
 TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   std::vector<Offset> offsets, lengths;
   Offset at = 0;

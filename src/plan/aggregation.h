@@ -27,7 +27,8 @@ struct Placement {
 };
 
 /// `local_per_node`: local aggregators of each node, cut to its ranks; 0: every rank is one.  `global`: as in global_aggregators(); where that is more
-/// than there would be local aggregators, there are more of those.
+/// than there would be local aggregators, there are more of those.  Every node gets the same number of them at most, so where nodes have few ranks there may
+/// be fewer global ones than asked for.
 /// O(ranks).
 Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, int global);
 

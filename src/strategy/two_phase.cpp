@@ -146,7 +146,8 @@ class Engine {
 
   // --- Who accesses what ----------------------------------------------------------------------------------------------
 
-  /// All that can fail, before anybody depends on this rank's data.  Whatever fails, every meeting of the team and of the aggregators is kept.
+  /// All that can fail, before anybody depends on this rank's data.  Whatever fails, every meeting of the team and of the aggregators is kept, but for the
+  /// two lists of facts about local aggregators, without memory for which the others wait in vain.
   void prepare() {
     if (!alone()) fail_if(show());
     if (leads()) guarded([this] { return plan(); });

@@ -195,17 +195,16 @@ struct outcome {
 static void move(const struct options *options, enum way way, int writing, unsigned char *buffer, unsigned char *window,
                  struct series *series) {
   const int file = open_posix(options->file, writing ? O_RDWR : O_RDONLY);
-  start_together();
-  const double start = MPI_Wtime();
+  const double start = start_together();
   switch (way) {
     case MAP: move_mapped(options, file, writing, buffer); break;
     case PIECE: move_pieces(options, file, writing, buffer); break;
     default: move_shared(options, file, writing, buffer, window); break;
   }
-  const double own = MPI_Wtime() - start;
+  const double end = clock_seconds();
   finish_together();
   close(file);
-  series_add(series, own);
+  series_add(series, seconds_since_first(start, end));
 }
 
 static void measure(const struct options *options, struct outcome *outcomes) {
@@ -266,6 +265,6 @@ int main(int argc, char **argv) {
   if (this_rank == 0) {
     printf("}\n");
   }
-  CHECK(MPI_Finalize(), "finalize");
+  end_mpi();
   return wrong_all == 0 ? 0 : 1;
 }

@@ -3,7 +3,7 @@
  *
  * A repetition: a fresh file is opened, written and closed; its bytes are checked with plain reads; it is opened again,
  * read and closed; the bytes read are checked; it is removed.  `write` and `read` are the seconds of the transfer calls
- * between two barriers, of the slowest rank; `write_total` and `read_total` also hold open, view and close. */
+ * of the slowest rank, from when the first of its node began; `write_total` and `read_total` also hold open, view and close. */
 #include "measure.h"
 
 #include <fcntl.h>
@@ -162,8 +162,7 @@ static void one_way(const struct options *options, const struct types *types, in
                     unsigned char *buffer, struct outcome *outcome) {
   const char *path = options->file;
   MPI_File file = MPI_FILE_NULL;
-  start_together();
-  const double begin = MPI_Wtime();
+  const double begin = start_together();
   CHECK(MPI_File_open(MPI_COMM_WORLD, path, writing ? MPI_MODE_CREATE | MPI_MODE_WRONLY : MPI_MODE_RDONLY, MPI_INFO_NULL,
                       &file),
         path);
@@ -172,17 +171,18 @@ static void one_way(const struct options *options, const struct types *types, in
                             MPI_INFO_NULL),
           path);
   }
-  const double opened = MPI_Wtime() - begin;
-  start_together();
+  const double opened = clock_seconds();
+  const double start = start_together();
   const struct cost before = cost_now();
-  const double start = MPI_Wtime();
   transfer(options, file, types, collective, writing, buffer);
-  const double own = MPI_Wtime() - start;
+  const double end = clock_seconds();
   cost_add(&outcome->cost, &before);
   finish_together();
-  const double end = MPI_Wtime();
+  const double closing = clock_seconds();
   CHECK(MPI_File_close(&file), path);
-  const double total = opened + own + (MPI_Wtime() - end);
+  const double closed = clock_seconds();
+  const double own = seconds_since_first(start, end);
+  const double total = seconds_since_first(begin, opened) + own + (closed - closing);
   series_add(writing ? &outcome->write : &outcome->read, own);
   series_add(writing ? &outcome->write_total : &outcome->read_total, total);
 }
@@ -431,6 +431,6 @@ int main(int argc, char **argv) {
   const int code = options.kind == CALLS  ? run_calls(&options)
                    : options.kind == VIEW ? run_view(&options)
                                           : run_pattern(&options);
-  CHECK(MPI_Finalize(), "finalize");
+  end_mpi();
   return code;
 }

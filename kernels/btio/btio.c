@@ -250,6 +250,6 @@ int main(int argc, char **argv) {
     free((neighbour ? &passes.neighbour : &passes.own)->step);
   }
   pass_options_release(&kernel.options.pass);
-  CHECK(MPI_Finalize(), "finalize");
+  end_mpi();
   return code;
 }

@@ -2,7 +2,7 @@
  * Knows nothing of any kernel's pattern, nor of what carries the MPI-IO calls out.
  *
  * All buffers are filled before the clock starts, so that between two calls of a pass nothing happens but the next call.  A pass is timed
- * from a moment that all ranks slept for until the slowest rank is through. */
+ * from the first rank that begins, of those of a node, to the last that is through. */
 #include "passes.h"
 
 #include "content.h"
@@ -191,19 +191,19 @@ static void pass(struct run *run, MPI_File file, const struct steps *steps, enum
     set_view(run, file, &steps->step[0]);
   }
   const int64_t calls_before = file_calls_now();
-  start_together();
-  const struct cost before = cost_now();
   const double view_before = run->now[VIEW];
-  const double start = MPI_Wtime();
+  const double start = start_together();
+  const struct cost before = cost_now();
   for (int i = 0; i < steps->count; ++i) {
     if (i > 0 && steps->step[i].begins_view) {
       set_view(run, file, &steps->step[i]);
     }
     call(run, file, &steps->step[i], writing, run->buffer[i], &status[i]);
   }
-  const double span = MPI_Wtime() - start;
+  const double end = clock_seconds();
   cost_add(&cost, &before);
   finish_together();
+  const double span = seconds_since_first(start, end);
   const int64_t calls_after = file_calls_now();
   for (int i = 0; i < steps->count; ++i) {
     expect_bytes(&status[i], &steps->step[i], run->options->file, phase_names[phase]);
@@ -223,10 +223,9 @@ static void pass(struct run *run, MPI_File file, const struct steps *steps, enum
 
 static MPI_File open_file(struct run *run, int mode) {
   MPI_File file = MPI_FILE_NULL;
-  start_together();
-  const double start = MPI_Wtime();
+  const double start = start_together();
   CHECK(MPI_File_open(MPI_COMM_WORLD, run->options->file, mode, run->options->info, &file), run->options->file);
-  run->now[OPEN] += MPI_Wtime() - start;
+  run->now[OPEN] += seconds_since_first(start, clock_seconds());
   return file;
 }
 

@@ -15,6 +15,7 @@
 int this_rank;
 int all_ranks;
 static const char *program_name;
+static MPI_Comm ranks_of_node = MPI_COMM_NULL;
 
 void start_mpi(int *argc, char ***argv, const char *name) {
   program_name = name;
@@ -25,11 +26,17 @@ void start_mpi(int *argc, char ***argv, const char *name) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &this_rank), "communicator");
   CHECK(MPI_Comm_size(MPI_COMM_WORLD, &all_ranks), "communicator");
+  CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, this_rank, MPI_INFO_NULL, &ranks_of_node), "ranks of a node");
+}
+
+void end_mpi(void) {
+  CHECK(MPI_Comm_free(&ranks_of_node), "ranks of a node");
+  CHECK(MPI_Finalize(), "finalize");
 }
 
 _Noreturn static void end_in_order(void) {
   fflush(stderr);
-  MPI_Finalize();
+  end_mpi();
   exit(2);
 }
 
@@ -156,7 +163,7 @@ void remove_file(const char *path) {
 
 void barrier(void) { CHECK(MPI_Barrier(MPI_COMM_WORLD), "barrier"); }
 
-void start_together(void) {
+double start_together(void) {
   barrier();
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
@@ -165,9 +172,22 @@ void start_together(void) {
     until.tv_nsec -= 1000000000;
     until.tv_sec += 1;
   }
-  CHECK(MPI_Bcast(&until, (int)sizeof until, MPI_BYTE, 0, MPI_COMM_WORLD), "common start");
+  CHECK(MPI_Bcast(&until, (int)sizeof until, MPI_BYTE, 0, ranks_of_node), "common start");
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
   }
+  return clock_seconds();
+}
+
+double clock_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double seconds_since_first(double start, double end) {
+  double first = start;
+  CHECK(MPI_Allreduce(&start, &first, 1, MPI_DOUBLE, MPI_MIN, ranks_of_node), "times");
+  return end - first;
 }
 
 void finish_together(void) {

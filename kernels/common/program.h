@@ -11,6 +11,7 @@ extern int all_ranks;
 
 /* Starts MPI with errors that return, and remembers the program's name for messages. */
 void start_mpi(int *argc, char ***argv, const char *name);
+void end_mpi(void);
 /* For what every rank finds wrong alike, such as its arguments: rank 0 says it, all end in order with exit code 2.  Collective. */
 _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void usage_error(const char *usage);
@@ -34,9 +35,14 @@ void remove_file(const char *path);
 
 /* Clocks.  Collective. */
 void barrier(void);
-/* All ranks leave at the same moment, awake: each sleeps until a time that rank 0 sets.  After a barrier alone, ranks that share a core
- * leave one after the other, up to a time slice apart, since MPI libraries wait by spinning; that would count as the first call's time. */
-void start_together(void);
+/* The ranks of a node leave at the same moment, awake: each sleeps until a time that the first of them sets.  After a barrier alone, ranks
+ * that share a core leave one after the other, up to a time slice apart, since MPI libraries wait by spinning; that would count as the first
+ * call's time.  Returns the seconds of a clock that is one and the same on all ranks of a node. */
+double start_together(void);
+double clock_seconds(void);
+/* From the first of this node's ranks that began to the end of this one, both by clock_seconds(): a rank that had to wait for a core before it
+ * could begin is not faster for it, and those that wait for it are not slower. */
+double seconds_since_first(double start, double end);
 /* After the timed part: a rank that is through sleeps before it spins in a barrier, or it keeps ranks that share its core from being through. */
 void finish_together(void);
 

@@ -354,6 +354,6 @@ int main(int argc, char **argv) {
     mesh_release(&mesh);
   }
   pass_options_release(&job.options.pass);
-  CHECK(MPI_Finalize(), "finalize");
+  end_mpi();
   return code;
 }

@@ -272,6 +272,6 @@ int main(int argc, char **argv) {
   CHECK(MPI_Type_free(&kernel.turn), "view type");
   CHECK(MPI_Type_free(&kernel.transfer), "transfer type");
   pass_options_release(&kernel.options.pass);
-  CHECK(MPI_Finalize(), "finalize");
+  end_mpi();
   return code;
 }

@@ -140,10 +140,6 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     // Where the ranks of some node share no memory, every rank sends for itself.
     if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
     file->window_bytes_ = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes);
-    // Each process has a thread level of its own; what one cannot do in the background, none may begin.
-    comm::Verdict mine;
-    if (!group.may_exchange_in_background()) mine = {static_cast<std::int32_t>(Code::kUnsupported), 0, rank};
-    file->aggregates_in_background_ = group.agree(mine).ok();
   }
 
   if (mode.append) {
@@ -224,9 +220,27 @@ Status File::open_store() {
   return open_here(options);
 }
 
-void File::drain_collectives() {
+void File::wait_for_background(const std::function<bool()>& over) {
   std::unique_lock lock(pending_mutex_);
-  pending_changed_.wait(lock, [this] { return pending_collectives_ == 0; });
+  if (!comm_->background_needs_help()) {
+    pending_changed_.wait(lock, over);
+    return;
+  }
+  constexpr std::chrono::microseconds kNap(50);
+  while (!over()) {
+    lock.unlock();
+    comm_->help_background();
+    lock.lock();
+    pending_changed_.wait_for(lock, kNap, over);
+  }
+}
+
+void File::drain_collectives() {
+  wait_for_background([this] { return pending_collectives_ == 0; });
+}
+
+void File::wait(Pending& pending) {
+  wait_for_background([&] { return pending.done(); });
 }
 
 Status File::agree(const Status& mine, trace::OpTrace& trace) {
@@ -250,8 +264,7 @@ Status File::agree_in_order(const Status& mine) {
 Status File::close(trace::OpTrace& trace) {
   {
     PhaseScope waiting(trace, Phase::kWait);
-    std::unique_lock lock(pending_mutex_);
-    pending_changed_.wait(lock, [this] { return pending_count_ == 0; });
+    wait_for_background([this] { return pending_count_ == 0; });
   }
   collective_worker_.reset();
   Status status;
@@ -278,11 +291,26 @@ Status File::close(trace::OpTrace& trace) {
   return status;
 }
 
+namespace {
+
+/// Whole copies of the filetype of which all lie below the largest offset, as data positions.
+Offset surely_fits(const View& view) {
+  if (view.filetype_size == 0) return INT64_MAX;
+  const Offset room = INT64_MAX - std::max<Offset>(access::bounds_of(view.filetype, 0, view.filetype_size).end, 0);
+  if (room == 0) return 0;
+  Offset fits = 0;
+  if (view.filetype.extent <= 0 || !checked_multiply((room - 1) / view.filetype.extent, view.filetype_size, fits)) return INT64_MAX;
+  return fits;
+}
+
+}  // namespace
+
 Status File::set_view(const View& view, std::uint64_t fingerprint, trace::OpTrace& trace, Status local) {
   const int rank = comm_->topology().rank;
   // The two words take turns: the one that the new view will use was last touched two views ago, and every rank has agreed on a view
   // since.  So rank 0 may clear it before the agreement, and nobody can use it until the agreement is over.
   auto next = std::make_shared<View>(view);
+  next->surely_fits = surely_fits(view);
   next->shared_word = 1 - HeldView(*this)->shared_word;
   if (rank == 0 && comm_->words_and_lock().ok()) comm_->store(next->shared_word, 0);
   PENSTOCK_TRY(agree_same(local, fingerprint, trace));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct View {
   /// In one copy, offsets of bytes never decrease.  Else only those at which its pieces begin do not: elements at one place, or that begin
   /// inside of others, which MPI lets be read.
   bool in_order = true;
+  Offset surely_fits = 0;       ///< data positions before this one lie below the largest offset; set when it comes into force
   int shared_word = 0;          ///< which of the group's words is its shared pointer; set when it comes into force
 };
 
@@ -136,9 +138,16 @@ class File {
   [[nodiscard]] Status check_request(const Request& request) const;
 
   /// Starts the access and returns; the buffer is borrowed until done.  `transform` (may be empty) is applied to the outcome by the thread that
-  /// finishes, before done() turns true; `notify` (may be empty) runs after.  Local, also for collective requests (MPI 4.1 section 14.4.5).
-  std::shared_ptr<Pending> start(const Request& request, Status local, std::function<Outcome(Outcome)> transform,
+  /// finishes, before done() turns true; `notify` (may be empty) runs after.  Local, also for collective requests (MPI 4.1 section 14.4.5), unless
+  /// kMayWait allows to wait for other ranks, as the beginning of a split collective may: then no collective request is ever carried out by each rank for
+  /// itself where the file aggregates.
+  enum class Starting : std::uint8_t { kNeverWaits, kMayWait };
+  std::shared_ptr<Pending> start(const Request& request, Status local, Starting starting, std::function<Outcome(Outcome)> transform,
                                  std::function<void()> notify);
+  /// Whether what was started may need errands (comm/errands.h).
+  [[nodiscard]] bool needs_errands() const { return comm_->background_needs_help(); }
+  /// Blocks until it is done.  On a thread of the program, which may be needed for that.
+  void wait(Pending& pending);
 
   // --- Views and pointers. ---------------------------------------------------------------------------------------
   /// Collective.  `fingerprint` must be equal on all ranks (etype extent and data representation).  Both pointers return to 0.
@@ -226,14 +235,17 @@ class File {
   Status agree_same(const Status& mine, std::uint64_t fingerprint, trace::OpTrace& trace);
   Status agree_in_order(const Status& mine);
   void drain_collectives();
+  /// Until `over`, which is asked under pending_mutex_.
+  void wait_for_background(const std::function<bool()>& over);
   Result<Offset> end_in_etypes(const View& view);
   /// Where MPI gives no words between nodes: the failure of everything that needs the shared pointer.
   [[nodiscard]] Status shared_pointer_works() const;
   Result<Offset> shared_position(const View& view);
   [[nodiscard]] Result<Offset> place_of(const View& view, Offset offset_etypes) const;  ///< absolute, in bytes
   Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
+  /// `moved`: what came of it, where that had to be done before.
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
-                   const std::shared_ptr<Pending>& pending);
+                   const std::shared_ptr<Pending>& pending, const std::optional<Outcome>& moved);
 
   std::unique_ptr<comm::Comm> comm_;
   store::Store& store_;
@@ -251,7 +263,6 @@ class File {
   Offset window_bytes_ = 0;       ///< of an aggregator
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
-  bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   const bool calls_may_overlap_;

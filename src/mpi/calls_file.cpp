@@ -14,6 +14,7 @@
 #include "mpi/errors.h"
 #include "mpi/handles.h"
 #include "mpi/info.h"
+#include "mpi/progress.h"
 #include "mpi/real.h"
 #include "mpi/report.h"
 #include "mpi/requests.h"
@@ -117,6 +118,7 @@ Status open_bypassed(MPI_Comm comm, const char* filename, int access_mode, MPI_I
 }
 
 Status open_here(MPI_Comm comm, const char* filename, int access_mode, MPI_Info info, OpenFile& open) {
+  promise_errands();
   Result<std::unique_ptr<comm::Comm>> group = comm::make_mpi_comm(comm);
   if (!group.ok()) return group.status().with_context(filename != nullptr ? filename : "open");
   Result<OpenArguments> arguments = read_open_arguments(filename, info);

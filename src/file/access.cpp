@@ -244,7 +244,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   const strategy::Collective access{.comm = *comm_,
                                     .team = *team_,
                                     .placement = placement_,
-                                    .domains = {static_cast<int>(placement_.global.size()), window_bytes_},
+                                    .domains = domains_,
                                     .target = target,
                                     .write = request.write,
                                     .file = file,

@@ -27,6 +27,7 @@ struct OpenNotice {
   OpenedFacts facts;
   store::Identity identity;
   Offset window_bytes = 0;  ///< 0: no aggregation
+  Offset alignment_bytes = 1;
   int aggregators = 0;
   int local_aggregators = 0;  ///< of each node; 0: every rank is one
   bool may_decline = false;
@@ -110,7 +111,9 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     local = file->open_here(options);
     if (local.ok()) {
       const Result<Offset> size = file->store_file_->size();
-      if (size.ok()) notice.facts = facts_of(file->store_file_->traits(), *size);
+      const store::Traits& traits = file->store_file_->traits();
+      if (size.ok()) notice.facts = facts_of(traits, *size);
+      notice.alignment_bytes = std::max<Offset>(traits.stripe_bytes > 0 ? traits.stripe_bytes : traits.block_bytes, 1);
       if (!size.ok()) local = size.status();
     }
     notice.verdict = verdict_of(local, rank);
@@ -139,7 +142,11 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     file->may_decline_ = notice.may_decline;
     // Where the ranks of some node share no memory, every rank sends for itself.
     if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
-    file->window_bytes_ = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes);
+    file->domains_ = {.aggregators = static_cast<int>(file->placement_.global.size()),
+                      .window_bytes = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes),
+                      .alignment_bytes = notice.alignment_bytes,
+                      .stripe_bytes = notice.facts.stripe_bytes,
+                      .stripe_count = notice.facts.stripe_count};
   }
 
   if (mode.append) {

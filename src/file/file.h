@@ -260,7 +260,7 @@ class File {
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
   std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
   plan::Placement placement_;
-  Offset window_bytes_ = 0;       ///< of an aggregator
+  plan::DomainRules domains_;     ///< among the global aggregators
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another

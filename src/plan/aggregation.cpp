@@ -1,9 +1,31 @@
-// Spreading evenly, and dealing out windows.
+// Spreading evenly, and dividing files.
 #include "plan/aggregation.h"
 
 #include <algorithm>
 
 namespace penstock::plan {
+
+namespace {
+
+__extension__ typedef __int128 Wide;
+
+Offset align_down(Offset offset, Offset alignment) { return offset - offset % alignment; }
+
+/// The end of `bytes` from `first` on; the largest offset where it lies beyond.
+Offset end_of(Offset first, Offset bytes) {
+  Offset end = 0;
+  return checked_add(first, bytes, end) ? end : INT64_MAX;
+}
+
+/// How many of `aggregators` make each of them meet the same of `devices` in every turn.
+int matching(int aggregators, int devices) {
+  if (aggregators >= devices) return aggregators / devices * devices;
+  for (int count = aggregators; 2 * count >= aggregators; --count)
+    if (devices % count == 0) return count;
+  return aggregators;
+}
+
+}  // namespace
 
 std::vector<int> local_aggregators(int ranks, int count) {
   count = std::min(count, ranks);
@@ -89,26 +111,77 @@ Offset window_bytes(int local, Offset limit) {
   return std::min(std::max(kLeast, kMessage * local), limit);
 }
 
-Offset FileDomains::window(Offset round, int aggregator) const {
-  Offset number = 0;
+FileDomains FileDomains::contiguous(int aggregators, Offset window_bytes, Offset alignment_bytes, Offset first, Offset end) {
+  FileDomains domains;
+  domains.aggregators_ = aggregators;
+  domains.window_bytes_ = window_bytes > alignment_bytes ? align_down(window_bytes, alignment_bytes) : window_bytes;
+  domains.alignment_bytes_ = alignment_bytes;
+  domains.accessed_ = {first, end};
+  return domains;
+}
+
+FileDomains FileDomains::cyclic(int aggregators, Offset window_bytes, Offset unit_bytes) {
+  FileDomains domains;
+  domains.aggregators_ = aggregators;
+  domains.window_bytes_ = std::min(window_bytes, unit_bytes);
+  domains.unit_bytes_ = unit_bytes;
+  return domains;
+}
+
+/// Where the contiguous domain of an aggregator begins, and the one before ends.
+Offset FileDomains::boundary(int aggregator) const {
+  if (aggregator == aggregators_) return accessed_.end;
+  const Wide before = static_cast<Wide>(accessed_.end - accessed_.first) * aggregator / aggregators_;
+  return align_down(accessed_.first + static_cast<Offset>(before), alignment_bytes_);
+}
+
+/// The last aggregator whose contiguous domain begins at or before `offset`, which is accessed.
+int FileDomains::owner(Offset offset) const {
+  // Boundaries are aligned down: they are at or before `offset` where they were, unaligned, before the next multiple.
+  const Wide next = static_cast<Wide>(align_down(offset, alignment_bytes_)) + alignment_bytes_ - accessed_.first;
+  const Wide last = (next * aggregators_ - 1) / (accessed_.end - accessed_.first);
+  return static_cast<int>(std::min<Wide>(last, aggregators_ - 1));
+}
+
+FileDomains::Range FileDomains::window(Offset round, int aggregator) const {
+  constexpr Range kBeyond{INT64_MAX, INT64_MAX};
   Offset first = 0;
-  if (!checked_multiply(round, aggregators_, number) || !checked_add(number, aggregator, number) ||
-      !checked_multiply(number, window_bytes_, first))
-    return INT64_MAX;
-  return first;
+  if (unit_bytes_ == 0) {
+    const Offset end = boundary(aggregator + 1);
+    if (!checked_multiply(round, window_bytes_, first) || !checked_add(boundary(aggregator), first, first) || first >= end) return kBeyond;
+    return {first, std::min(end_of(first, window_bytes_), end)};
+  }
+  const Offset in_unit = (unit_bytes_ - 1) / window_bytes_ + 1;
+  Offset unit = 0;
+  if (!checked_multiply(round / in_unit, aggregators_, unit) || !checked_add(unit, aggregator, unit) || !checked_multiply(unit, unit_bytes_, unit) ||
+      !checked_add(unit, round % in_unit * window_bytes_, first))
+    return kBeyond;
+  return {first, std::min(end_of(first, window_bytes_), end_of(unit, unit_bytes_))};
 }
 
-Offset FileDomains::window_end(Offset first) const {
-  Offset end = 0;
-  return checked_add(first, window_bytes_, end) ? end : INT64_MAX;
+Offset FileDomains::round_of(Offset offset) const {
+  if (unit_bytes_ == 0) return (offset - boundary(owner(offset))) / window_bytes_;
+  const Offset in_unit = (unit_bytes_ - 1) / window_bytes_ + 1;
+  return offset / unit_bytes_ / aggregators_ * in_unit + offset % unit_bytes_ / window_bytes_;
 }
 
-bool FileDomains::reaches(Offset first, Offset end, int aggregator) const {
-  if (end <= first) return false;
-  const Offset from = first / window_bytes_, last = (end - 1) / window_bytes_;
-  if (last - from >= aggregators_ - 1) return true;
-  const Offset turn = from % aggregators_;
-  return (aggregator - turn + aggregators_) % aggregators_ <= last - from;
+Offset FileDomains::next_of(int aggregator, Offset offset) const {
+  if (unit_bytes_ == 0) {
+    const Offset end = boundary(aggregator + 1);
+    const Offset next = std::max(offset, boundary(aggregator));
+    return next < end ? next : INT64_MAX;
+  }
+  const Offset unit = offset / unit_bytes_;
+  const Offset distance = (aggregator - unit % aggregators_ + aggregators_) % aggregators_;
+  if (distance == 0) return offset;
+  Offset next = 0;
+  return checked_add(unit, distance, next) && checked_multiply(next, unit_bytes_, next) ? next : INT64_MAX;
+}
+
+FileDomains domains_for(const DomainRules& rules, Offset first, Offset end) {
+  if (rules.stripe_bytes > 0 && rules.stripe_count > 1)
+    return FileDomains::cyclic(matching(rules.aggregators, rules.stripe_count), rules.window_bytes, rules.stripe_bytes);
+  return FileDomains::contiguous(rules.aggregators, rules.window_bytes, rules.alignment_bytes, first, end);
 }
 
 }  // namespace penstock::plan

@@ -44,27 +44,63 @@ bool better_alone(Offset pieces, Offset bytes);
 /// that the messages of `local` teams that share it evenly do not become small.
 Offset window_bytes(int local, Offset limit);
 
-/// File domains: windows of `window_bytes`, at multiples of it, dealt out to the aggregators in turn.  In one round every aggregator has one
-/// window, and a round covers a contiguous part of the file.  Where the window is the stripe and there is an aggregator per storage target, each
-/// target has one writer only.
+/// What the file domains of an open file follow from: the same on all ranks.
+struct DomainRules {
+  int aggregators = 1;
+  Offset window_bytes = 1;     ///< at most, of a window
+  Offset alignment_bytes = 1;  ///< what the store likes accesses to begin at: its stripe or block
+  Offset stripe_bytes = 0;     ///< 0: not striped
+  int stripe_count = 1;
+};
+
+/// Which part of the file is whose.  Each byte is in one window of one aggregator, and an aggregator goes through its windows round by round.
+///
+/// Contiguous domains: what is accessed in equal parts, one behind the other.  Where nodes access one part each, it stays there, and in every round all
+/// nodes have data to write.  Cyclic domains: units of the file dealt out in turn, so that with a stripe for a unit, each of the devices has one writer.
 class FileDomains {
  public:
-  /// Requires: aggregators > 0, window_bytes > 0.
-  FileDomains(int aggregators, Offset window_bytes) : aggregators_(aggregators), window_bytes_(window_bytes) {}
+  /// [first, end) of the file; empty where both are the same.
+  struct Range {
+    Offset first = 0;
+    Offset end = 0;
+  };
 
-  [[nodiscard]] Offset round_of(Offset offset) const { return offset / window_bytes_ / aggregators_; }
-  /// The first offset of the window that an aggregator (by its place among them) has in a round; INT64_MAX when it lies beyond.
-  [[nodiscard]] Offset window(Offset round, int aggregator) const;
-  /// The end of the window that begins at `first`.
-  [[nodiscard]] Offset window_end(Offset first) const;
-  /// True when [first, end) reaches into some window of the aggregator.
-  [[nodiscard]] bool reaches(Offset first, Offset end, int aggregator) const;
+  /// Equal parts of [first, end), which begin at multiples of `alignment_bytes`: where there are fewer of those than aggregators, some have no part.
+  /// Windows do too, unless `window_bytes` is less than that.
+  /// Requires: aggregators > 0, the bytes > 0, 0 <= first <= end.
+  static FileDomains contiguous(int aggregators, Offset window_bytes, Offset alignment_bytes, Offset first, Offset end);
+  /// Units of `unit_bytes`; those that are larger than `window_bytes` are gone through in several windows.
+  static FileDomains cyclic(int aggregators, Offset window_bytes, Offset unit_bytes);
+
+  /// How many have a part; the others are beyond them in order.
   [[nodiscard]] int aggregators() const { return aggregators_; }
+  /// No window is larger.
   [[nodiscard]] Offset window_bytes() const { return window_bytes_; }
 
+  /// The window of an aggregator, by its place among them, in a round.
+  [[nodiscard]] Range window(Offset round, int aggregator) const;
+  /// The round in which its aggregator has an offset.  Requires, with contiguous domains: it is accessed.
+  [[nodiscard]] Offset round_of(Offset offset) const;
+  /// The first offset at or behind `offset` that is the aggregator's; INT64_MAX when there is none.
+  [[nodiscard]] Offset next_of(int aggregator, Offset offset) const;
+  /// True when [first, end) reaches into some window of the aggregator.
+  [[nodiscard]] bool reaches(Offset first, Offset end, int aggregator) const { return first < end && next_of(aggregator, first) < end; }
+
  private:
-  int aggregators_;
-  Offset window_bytes_;
+  FileDomains() = default;
+  [[nodiscard]] Offset boundary(int aggregator) const;
+  [[nodiscard]] int owner(Offset offset) const;
+
+  int aggregators_ = 1;
+  Offset window_bytes_ = 1;
+  Offset unit_bytes_ = 0;  ///< cyclic: what is dealt out; 0: contiguous
+  Offset alignment_bytes_ = 1;
+  Range accessed_;
 };
+
+/// The file domains of one call, in which all ranks together access [first, end).  A file striped over several devices gets cyclic ones, a stripe at a
+/// time, of as many aggregators as make each of them meet the same devices in every turn (unless that were fewer than half of them); others contiguous ones.
+/// Requires: 0 <= first <= end.
+FileDomains domains_for(const DomainRules& rules, Offset first, Offset end);
 
 }  // namespace penstock::plan

@@ -34,6 +34,8 @@ struct Plan {
   std::int32_t stop = 0;         ///< some rank failed: nothing is moved
   std::int32_t declined = 0;     ///< every rank moves its own data
   Offset file_bytes = 0;         ///< reads end there
+  Offset accessed_first = 0;     ///< by all ranks together: the file domains follow from it
+  Offset accessed_end = 0;
   std::int64_t claims = 0;
   Offset staging_bytes = 0;      ///< of one slot
 };

@@ -1,9 +1,13 @@
 // The engine: who has what, then round by round.
 //
-// A team's rounds are those in which it has data, a global aggregator's those in which some team has data in its window; both go upwards, so two
-// aggregators meet in the same round and nobody waits for a round that is empty on his side.  Within a round an aggregator posts what it will receive
-// before it waits for anything, and sends all it has before it waits for what it receives.  So nobody waits in a circle: in the lowest round that is
-// not over somewhere, everybody who is in it gets what he waits for.
+// In a round every global aggregator has one window of its file domain; the windows of a round may lie anywhere in the file.  Which bytes of a walk are
+// in the window that an aggregator has in a round follows from the walk's description and from the domains, which both sides know, so neither has to
+// remember what was moved before.
+//
+// A team's rounds are those in which it has data for some window, a global aggregator's those in which some team has data for its window.  Everybody goes
+// through his in ascending order, so two aggregators meet in the same round and nobody waits for a round that is empty on his side.  Within a round an
+// aggregator posts what it will receive before it waits for anything, and sends all it has before it waits for what it receives.  So nobody waits in a
+// circle: in the lowest round that is not over somewhere, everybody who is in it gets what he waits for.
 //
 // A local aggregator leads its team through its rounds and those of its window alike, so that all of them use the same slots of memory.  The team
 // learns of the next round before it meets over the one at hand, and works on the next one while that is sent.
@@ -14,6 +18,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "access/cursor.h"
 #include "access/merge.h"
@@ -54,18 +59,92 @@ struct ClaimHead {
   Offset tree_bytes;
 };
 
-/// Some data that are walked window by window.
+/// Some data that are moved window by window.
 struct Walk {
   Claim claim;
-  Offset next = 0;  ///< data position
-  Offset end = 0;
+  Offset end = 0;  ///< data position
 
-  explicit Walk(Claim of) : claim(std::move(of)), next(claim.position), end(claim.position + claim.bytes) {}
-  [[nodiscard]] bool has_more() const { return next < end; }
-  [[nodiscard]] Offset offset() const { return access::offset_of(claim.tiling, next); }
-  /// The position of the first byte at or behind a file offset; `next` or later.
-  [[nodiscard]] Offset position_at(Offset file_offset) const { return std::clamp(access::position_of(claim.tiling, file_offset), next, end); }
+  explicit Walk(Claim of) : claim(std::move(of)), end(claim.position + claim.bytes) {}
+  [[nodiscard]] Offset begin() const { return claim.position; }
+  [[nodiscard]] bool empty() const { return begin() == end; }
+  [[nodiscard]] Offset offset(Offset position) const { return access::offset_of(claim.tiling, position); }
+  /// The position of the first byte at or behind a file offset, from the walk's begin to its end.
+  [[nodiscard]] Offset position_at(Offset file_offset) const { return std::clamp(access::position_of(claim.tiling, file_offset), begin(), end); }
   void cut(Offset file_bytes) { end = position_at(file_bytes); }
+};
+
+/// The rounds in which walks have data for aggregators, from some round on.  Rounds in which none has any cost nothing.
+class Agenda {
+ public:
+  /// The next data of a walk for an aggregator.
+  struct Entry {
+    Offset round;
+    Offset position;
+    int aggregator;
+    std::uint32_t index;  ///< of the walk, among those that were added
+    const Walk* walk;
+  };
+
+  explicit Agenda(const plan::FileDomains& domains) : domains_(domains) {}
+
+  void reserve(std::size_t entries) { entries_.reserve(entries); }
+
+  /// The walk must stay where it is.  Throws where there is no memory.
+  void add(const Walk& walk, std::size_t index, int aggregator) {
+    Entry entry{0, walk.begin(), aggregator, static_cast<std::uint32_t>(index), &walk};
+    if (find(entry)) push(entry);
+  }
+
+  /// For each aggregator that the walk reaches.
+  void add(const Walk& walk, std::size_t index) {
+    for (int aggregator = 0; aggregator < domains_.aggregators(); ++aggregator) add(walk, index, aggregator);
+  }
+
+  /// INT64_MAX when all is over.
+  [[nodiscard]] Offset next_round() const { return entries_.empty() ? INT64_MAX : entries_.front().round; }
+
+  /// Calls visit(entry, end) for what lies in the windows of a round, data positions [entry.position, end): by aggregators, then by walks.
+  /// Requires: no earlier round is left.
+  template <typename Visit>
+  void take(Offset round, Visit visit) {
+    while (!entries_.empty() && entries_.front().round == round) {
+      std::pop_heap(entries_.begin(), entries_.end(), later);
+      Entry entry = entries_.back();
+      entries_.pop_back();
+      const Offset end = entry.walk->position_at(domains_.window(round, entry.aggregator).end);
+      visit(entry, end);
+      entry.position = end;
+      if (find(entry)) push(entry);
+    }
+  }
+
+ private:
+  static bool later(const Entry& a, const Entry& b) {
+    return std::tie(a.round, a.aggregator, a.index) > std::tie(b.round, b.aggregator, b.index);
+  }
+
+  void push(const Entry& entry) {
+    entries_.push_back(entry);
+    std::push_heap(entries_.begin(), entries_.end(), later);
+  }
+
+  /// Moves an entry on to the aggregator's next data; false when there are none.
+  bool find(Entry& entry) const {
+    while (entry.position < entry.walk->end) {
+      const Offset offset = entry.walk->offset(entry.position);
+      const Offset next = domains_.next_of(entry.aggregator, offset);
+      if (next == INT64_MAX) return false;
+      if (next == offset) {
+        entry.round = domains_.round_of(offset);
+        return true;
+      }
+      entry.position = entry.walk->position_at(next);
+    }
+    return false;
+  }
+
+  plan::FileDomains domains_;
+  std::vector<Entry> entries_;  ///< a heap, the next one first
 };
 
 /// A team that reaches a global aggregator.
@@ -81,6 +160,14 @@ struct Part {
   Offset position;
   Offset bytes;
   Offset staged;
+};
+
+/// A message from or to the local aggregator of another team: a window's parts [begin, end).
+struct TeamMessage {
+  int rank;
+  std::size_t begin;
+  std::size_t end;
+  Offset bytes;
 };
 
 /// One round of a local aggregator.
@@ -117,7 +204,7 @@ class Engine {
   /// A team of one sends from and receives into the program's memory where that is in one piece.
   [[nodiscard]] bool direct() const { return alone() && access_.memory_contiguous; }
   [[nodiscard]] bool aggregates() const { return leads() && place_ >= 0; }
-  [[nodiscard]] int aggregators() const { return access_.domains.aggregators(); }
+  [[nodiscard]] int aggregators() const { return domains_.aggregators(); }
   [[nodiscard]] int rank_of(int place) const { return access_.placement.global[static_cast<std::size_t>(place)]; }
   [[nodiscard]] static int index_in(const std::vector<int>& ranks, int rank) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
@@ -170,7 +257,7 @@ class Engine {
   Status show() {
     const PhaseScope phase(access_.trace, Phase::kGather);
     guarded([this] {
-      if (failure_.ok() && own_.has_more()) access::pack(access_.file, tree_);
+      if (failure_.ok() && !own_.empty()) access::pack(access_.file, tree_);
       return Status();
     });
     PENSTOCK_TRY(open_board(kTreeRoom));
@@ -197,7 +284,7 @@ class Engine {
   }
 
   void write_asked() {
-    const bool has_data = failure_.ok() && own_.has_more();
+    const bool has_data = failure_.ok() && !own_.empty();
     Asked& asked = board_->asked(access_.team.place());
     asked = {access_.position, has_data ? access_.bytes : 0, has_data ? static_cast<Offset>(tree_.size()) : 0,
              static_cast<std::int32_t>(failure_.code()), 0};
@@ -225,6 +312,7 @@ class Engine {
     PENSTOCK_TRY(tell_facts(mine));
     for (const Facts& facts : all_) stop_ = stop_ || facts.code != 0;
     if (stop_) return {};
+    divide();
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
@@ -238,7 +326,7 @@ class Engine {
     const PhaseScope phase(access_.trace, Phase::kMerge);
     claim_of_member_.assign(static_cast<std::size_t>(access_.team.size()), -1);
     if (alone()) {
-      if (!own_.has_more()) return {};
+      if (own_.empty()) return {};
       claim_of_member_[0] = 0;
       count_asked(own_.claim);
       walks_.emplace_back(own_.claim);
@@ -346,6 +434,26 @@ class Engine {
     return {};
   }
 
+  /// The file among the aggregators, now that it is known what all access of it.
+  void divide() {
+    for (const Facts& facts : all_) {
+      if (facts.first == facts.end) continue;
+      accessed_first_ = accessed_first_ == accessed_end_ ? facts.first : std::min(accessed_first_, facts.first);
+      accessed_end_ = std::max(accessed_end_, facts.end);
+    }
+    if (!access_.write) {
+      file_bytes_ = all_.front().file_bytes;
+      accessed_end_ = std::min(accessed_end_, file_bytes_);
+      accessed_first_ = std::min(accessed_first_, accessed_end_);
+    }
+    take_domains();
+  }
+
+  void take_domains() {
+    domains_ = plan::domains_for(access_.domains, accessed_first_, accessed_end_);
+    if (place_ >= aggregators()) place_ = -1;
+  }
+
   bool declines() {
     Offset pieces = 0;
     Offset bytes = 0;
@@ -385,7 +493,7 @@ class Engine {
       if (peer.rank != rank()) PENSTOCK_TRY(messages->receive(peer.rank, peer.told.data(), peer.told.size()));
     const Facts& mine = all_[static_cast<std::size_t>(index_in(access_.placement.local, rank()))];
     for (int place = 0; place < aggregators(); ++place) {
-      if (place == place_ || !access_.domains.reaches(mine.first, mine.end, place)) continue;
+      if (place == place_ || !domains_.reaches(mine.first, mine.end, place)) continue;
       PENSTOCK_TRY(messages->send(rank_of(place), told.data(), told.size()));
       access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(told.size()));
     }
@@ -396,7 +504,7 @@ class Engine {
 
   Status expect_peers() {
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (!access_.domains.reaches(all_[i].first, all_[i].end, place_)) continue;
+      if (!domains_.reaches(all_[i].first, all_[i].end, place_)) continue;
       const int other = access_.placement.local[i];
       peers_.push_back({other, std::vector<std::byte>(other == rank() ? 0 : all_[i].told_bytes), {}});
     }
@@ -440,7 +548,6 @@ class Engine {
   }
 
   void cut_at_end_of_file() {
-    file_bytes_ = all_.front().file_bytes;
     for (Walk& walk : walks_) walk.cut(file_bytes_);
     for (Peer& peer : peers_)
       for (Walk& walk : peer.walks) walk.cut(file_bytes_);
@@ -468,6 +575,9 @@ class Engine {
     declined_ = plan.declined != 0;
     if (stop_ || declined_) return {};
     file_bytes_ = plan.file_bytes;
+    accessed_first_ = plan.accessed_first;
+    accessed_end_ = plan.accessed_end;
+    take_domains();
     claims_ = plan.claims;
     staging_bytes_ = plan.staging_bytes;
     const Told& told = board_->told(access_.team.place());
@@ -498,22 +608,28 @@ class Engine {
       const int claim = claim_of_member_[static_cast<std::size_t>(member)];
       board_->told(member) = claim < 0 ? Told{-1, 0, 0, 0, 0} : of_claim[static_cast<std::size_t>(claim)];
     }
-    board_->plan() = {.file_bytes = file_bytes_, .claims = static_cast<std::int64_t>(walks_.size()), .staging_bytes = most_in_a_round()};
+    board_->plan() = {.file_bytes = file_bytes_,
+                      .accessed_first = accessed_first_,
+                      .accessed_end = accessed_end_,
+                      .claims = static_cast<std::int64_t>(walks_.size()),
+                      .staging_bytes = most_in_a_round()};
     return {};
   }
 
-  /// Of the team's data, at least as much as lies in any one round.
+  [[nodiscard]] Agenda agenda_of_team() const {
+    Agenda agenda(domains_);
+    for (std::size_t claim = 0; claim < walks_.size(); ++claim) agenda.add(walks_[claim], claim);
+    return agenda;
+  }
+
+  /// Of the team's data, what goes to other aggregators in the round that has most of it.
   [[nodiscard]] Offset most_in_a_round() const {
+    Agenda agenda = agenda_of_team();
     Offset most = 0;
-    for (const Walk& of : walks_) {
-      Offset most_of_claim = 0;
-      for (Walk walk = of; walk.has_more();) {
-        const Offset round = access_.domains.round_of(walk.offset());
-        const Offset next = walk.position_at(access_.domains.window(round + 1, 0));
-        most_of_claim = std::max(most_of_claim, next - walk.next);
-        walk.next = next;
-      }
-      most += most_of_claim;
+    while (agenda.next_round() != INT64_MAX) {
+      Offset bytes = 0;
+      agenda.take(agenda.next_round(), [&](const Agenda::Entry& part, Offset end) { bytes += part.aggregator == place_ ? 0 : end - part.position; });
+      most = std::max(most, bytes);
     }
     return most;
   }
@@ -522,36 +638,46 @@ class Engine {
     if (alone()) {
       claims_ = static_cast<std::int64_t>(walks_.size());
       own_claim_ = walks_.empty() ? -1 : 0;
-      staging_bytes_ = direct() ? 0 : most_in_a_round();
+      if (!direct()) guarded([this] {
+        staging_bytes_ = most_in_a_round();
+        return Status();
+      });
     }
-    if (!access_.write && own_.has_more()) own_.cut(file_bytes_);
+    if (!access_.write && !own_.empty()) own_.cut(file_bytes_);
     own_end_ = own_.end;
-    const Offset window_bytes = place_ >= 0 ? access_.domains.window_bytes() : 0;
+    const Offset window_bytes = place_ >= 0 ? domains_.window_bytes() : 0;
     const Result<std::byte*> memory = access_.team.memory(1, Buffers::bytes_for(claims_, aggregators(), window_bytes, staging_bytes_));
     if (!memory.ok()) return memory.status();
     buffers_ = Buffers(*memory, claims_, aggregators(), window_bytes, staging_bytes_);
     if (!access_.memory_contiguous && whole_.has_value())
-      PENSTOCK_TRY(access_.kept.own.reserve(std::min(own_end_ - access_.position, access_.domains.window_bytes())));
+      PENSTOCK_TRY(access_.kept.own.reserve(std::min(own_end_ - access_.position, domains_.window_bytes())));
     if (aggregates()) {
       for (int slot = 0; slot < kSlots; ++slot) PENSTOCK_TRY(window(slot).use(buffers_.window(slot), window_bytes));
       PENSTOCK_TRY(staging().reserve(window_bytes));
     }
-    guarded([this] { return reserve_lists(); });
+    guarded([this] { return look_ahead(); });
     if (leads() && failure_.ok()) publish(first_ = next_step(), 0);
     return {};
   }
 
-  /// So that they do not have to grow while others wait.  Overlapping accesses of one team may make more messages than this.
-  Status reserve_lists() {
+  /// Makes the lists, so that they do not have to grow while others wait.  Overlapping accesses of one team may make more messages than this.
+  Status look_ahead() {
+    mine_ = Agenda(domains_);
+    if (!direct()) mine_.add(own_, 0);
+    if (direct() && place_ >= 0) mine_.add(own_, 0, place_);
     if (!leads()) return {};
+    team_ = agenda_of_team();
     for (std::vector<Message>& messages : messages_) messages.reserve(static_cast<std::size_t>(aggregators()) + walks_.size());
     if (!aggregates()) return {};
-    std::size_t parts = 0;
-    for (const Peer& peer : peers_) parts += peer.walks.size();
-    parts_.reserve(parts);
-    arriving_.reserve(parts);
-    expected_.reserve(parts);
-    ends_.reserve(peers_.size());
+    served_ = Agenda(domains_);
+    for (const Peer& peer : peers_)
+      for (const Walk& walk : peer.walks) {
+        served_.add(walk, rank_of_served_.size(), place_);
+        rank_of_served_.push_back(peer.rank);
+      }
+    parts_.reserve(rank_of_served_.size());
+    arriving_.reserve(rank_of_served_.size());
+    expected_.reserve(rank_of_served_.size());
     batch_.reserve(kBatchMax);
     return {};
   }
@@ -565,21 +691,18 @@ class Engine {
   /// This rank's data of a round, to or from the team's buffers.
   void move_own(Offset round, int slot, bool to_buffers) {
     const PhaseScope phase(access_.trace, alone() ? Phase::kCopy : Phase::kGather);
-    for (int place = 0; place < aggregators() && own_.has_more(); ++place) {
-      const Offset first = access_.domains.window(round, place);
-      const Offset to = own_.position_at(access_.domains.window_end(first));
-      if (to == own_.next) continue;
-      if (place == place_)
-        move_in_window(buffers_.window(slot), first, to - own_.next, to_buffers);
-      else if (!direct())
-        move_in_staging(slot, place, first, to, to_buffers);
-      own_.next = to;
-    }
+    mine_.take(round, [&](const Agenda::Entry& part, Offset to) {
+      const Offset first = domains_.window(round, part.aggregator).first;
+      if (part.aggregator == place_)
+        move_in_window(buffers_.window(slot), first, part.position, to, to_buffers);
+      else
+        move_in_staging(slot, part.aggregator, first, part.position, to, to_buffers);
+    });
   }
 
   /// Straight between this rank's memory and the window that begins at `first`.
-  void move_in_window(std::byte* window, Offset first, Offset bytes, bool to_window) {
-    access::Zip zip(access_.file, own_.next, access_.memory, memory_position(own_.next), bytes);
+  void move_in_window(std::byte* window, Offset first, Offset from, Offset to, bool to_window) {
+    access::Zip zip(access_.file, from, access_.memory, memory_position(from), to - from);
     access::Step step;
     while (zip.next(step)) {
       std::byte* const in_window = window + (step.file_offset - first);
@@ -592,33 +715,32 @@ class Engine {
   }
 
   /// Between this rank's memory and its place in the message for an aggregator.
-  void move_in_staging(int slot, int place, Offset first, Offset to, bool to_staging) {
+  void move_in_staging(int slot, int place, Offset first, Offset from, Offset to, bool to_staging) {
     std::byte* const message = buffers_.staging(slot) + buffers_.place(slot, own_claim_, place);
     if (!whole_.has_value()) {
       // The claim is this rank's own; the message begins with its first byte in the window.
-      move_packed(own_.next, to - own_.next, message, to_staging);
+      move_packed(from, to - from, message, to_staging);
       return;
     }
     const Offset start = whole_->position_at(first) - whole_->claim.position;
-    std::byte* contiguous = access_.buffer + memory_position(own_.next);
-    const Offset bytes = to - own_.next;
+    std::byte* contiguous = access_.buffer + memory_position(from);
     if (!access_.memory_contiguous) {
       contiguous = access_.kept.own.data();
-      if (to_staging) move_packed(own_.next, bytes, contiguous, true);
+      if (to_staging) move_packed(from, to - from, contiguous, true);
     }
-    access::Within within(whole_->claim, own_.claim, memory_position(own_.next), memory_position(to));
+    access::Within within(whole_->claim, own_.claim, memory_position(from), memory_position(to));
     access::PackedStep step;
     Result<bool> more = within.next(step);
     for (; more.ok() && *more; more = within.next(step)) {
       std::byte* const packed = message + (step.whole_position - start);
-      std::byte* const mine = contiguous + (step.member_position - memory_position(own_.next));
+      std::byte* const mine = contiguous + (step.member_position - memory_position(from));
       if (to_staging)
         access::copy_strided(packed, step.whole_stride, mine, step.length, step.length, step.count);
       else
         access::copy_strided(mine, step.length, packed, step.whole_stride, step.length, step.count);
     }
     fail_if(more.status());
-    if (!access_.memory_contiguous && !to_staging) move_packed(own_.next, bytes, contiguous, false);
+    if (!access_.memory_contiguous && !to_staging) move_packed(from, to - from, contiguous, false);
   }
 
   /// Between this rank's memory and contiguous bytes.
@@ -656,40 +778,13 @@ class Engine {
 
   // --- Rounds -----------------------------------------------------------------------------------------------------------
 
-  Step next_step() {
-    Offset own = INT64_MAX;
-    for (const Walk& walk : walks_)
-      if (walk.has_more()) own = std::min(own, access_.domains.round_of(walk.offset()));
-    const Offset served = aggregates() ? next_served_round() : INT64_MAX;
+  [[nodiscard]] Step next_step() const {
+    const Offset own = team_.next_round(), served = served_.next_round();
     Step step;
     step.round = std::min(own, served);
     step.moves = own == step.round;
     step.serves = served == step.round;
     return step;
-  }
-
-  /// The first round in which some team has data in this aggregator's window.  Their walks are moved on to it.
-  Offset next_served_round() {
-    Offset next = INT64_MAX;
-    for (Peer& peer : peers_)
-      for (Walk& walk : peer.walks) next = std::min(next, next_round_of(walk));
-    return next;
-  }
-
-  Offset next_round_of(Walk& walk) const {
-    while (walk.has_more()) {
-      const Offset offset = walk.offset();
-      const Offset round = access_.domains.round_of(offset);
-      // Before this aggregator's window of that round, in it, or behind it.
-      const Offset first = access_.domains.window(round, place_);
-      if (offset < first)
-        walk.next = walk.position_at(first);
-      else if (offset >= access_.domains.window_end(first))
-        walk.next = walk.position_at(access_.domains.window(round + 1, place_));
-      else
-        return round;
-    }
-    return INT64_MAX;
   }
 
   /// Tells the members of a step, and remembers the messages that it takes.
@@ -699,33 +794,26 @@ class Engine {
     messages.clear();
     if (!step.moves) return;
     Offset staged = 0;
-    for (int place = 0; place < aggregators(); ++place) {
-      const Offset end = access_.domains.window_end(access_.domains.window(step.round, place));
-      const std::size_t first_message = messages.size();
-      for (std::size_t claim = 0; claim < walks_.size(); ++claim) {
-        Walk& walk = walks_[claim];
-        const Offset bytes = walk.position_at(end) - walk.next;
-        buffers_.place(slot, static_cast<Offset>(claim), place) = staged;
-        if (place != place_ && bytes > 0) {
-          std::byte* const data = direct() ? access_.buffer + memory_position(walk.next) : buffers_.staging(slot) + staged;
-          // As message_end() cuts them.
-          if (messages.size() > first_message && messages.back().bytes + bytes <= access_.domains.window_bytes())
-            messages.back().bytes += bytes;
-          else
-            messages.push_back({rank_of(place), data, bytes});
-          if (!direct()) staged += bytes;
-        }
-        walk.next += bytes;
+    int place = -1;  // of the last message
+    team_.take(step.round, [&](const Agenda::Entry& part, Offset end) {
+      if (part.aggregator == place_) return;
+      const Offset bytes = end - part.position;
+      std::byte* data = access_.buffer + memory_position(part.position);
+      if (!direct()) {
+        data = buffers_.staging(slot) + staged;
+        buffers_.place(slot, part.index, part.aggregator) = staged;
+        staged += bytes;
       }
-    }
+      if (part.aggregator == place && fit_together(messages.back().bytes, bytes))
+        messages.back().bytes += bytes;
+      else
+        messages.push_back({rank_of(part.aggregator), data, bytes});
+      place = part.aggregator;
+    });
   }
 
-  /// Ranks of one team may write the same bytes, or want them: then their parts are more than a window, and more than one message.
-  [[nodiscard]] std::size_t message_end(std::size_t begin, std::size_t end) const {
-    Offset bytes = parts_[begin].bytes;
-    while (++begin < end && bytes + parts_[begin].bytes <= access_.domains.window_bytes()) bytes += parts_[begin].bytes;
-    return begin;
-  }
+  /// Ranks of one team may write the same bytes, or want them: then their parts are more than a window, and more than one message.  Both sides ask this.
+  [[nodiscard]] bool fit_together(Offset message_bytes, Offset more_bytes) const { return message_bytes + more_bytes <= domains_.window_bytes(); }
 
   Status lead() { return access_.write ? lead_writing() : lead_reading(); }
 
@@ -737,7 +825,7 @@ class Engine {
     for (int i = 0; !step.over(); ++i) {
       const int slot = i % kSlots;
       const int before = (i + kSlots - 1) % kSlots;
-      if (!status.ok()) peers_.clear();
+      if (!status.ok()) served_ = Agenda(domains_);
       in_[slot] = access_.comm.exchange();
       out_[slot] = access_.comm.exchange();
       if (step.serves && status.ok()) status = expect_data(step.round, slot);
@@ -775,63 +863,56 @@ class Engine {
 
   /// What is in the file is not this call's business any more.
   Status finish_writing(int slot) {
-    if (served_[slot] && failure_.ok()) fail_if(write_window(window(slot)));
-    served_[slot] = false;
+    if (has_window_[slot] && failure_.ok()) fail_if(write_window(window(slot)));
+    has_window_[slot] = false;
     const PhaseScope phase(access_.trace, Phase::kCommunicate);
     return out_[slot]->wait();
   }
 
-  /// The parts of a peer's data that lie in the window of a round are put behind `parts_`.
-  void take_parts(Peer& peer, Offset first, FileWindow& window) {
-    const Offset end = access_.domains.window_end(first);
-    for (Walk& walk : peer.walks) {
-      if (!walk.has_more() || walk.offset() < first) continue;
-      const Offset to = walk.position_at(end);
-      if (to == walk.next) continue;
-      parts_.push_back({&walk.claim, walk.next, to - walk.next, 0});
-      const access::Bounds bounds = access::bounds_of(walk.claim.tiling, walk.next, to - walk.next);
+  /// Finds what lies in this aggregator's window of a round, and how it comes or goes.
+  void take_parts(Offset round, FileWindow& window) {
+    window.begin(domains_.window(round, place_).first);
+    parts_.clear();
+    expected_.clear();
+    served_.take(round, [&](const Agenda::Entry& part, Offset end) {
+      parts_.push_back({&part.walk->claim, part.position, end - part.position, 0});
+      const access::Bounds bounds = bounds_of(parts_.back());
       window.touch(bounds.first, bounds.end);
-      walk.next = to;
-    }
+      const int other = rank_of_served_[part.index];
+      if (other == rank()) return;
+      if (!expected_.empty() && expected_.back().rank == other && fit_together(expected_.back().bytes, end - part.position)) {
+        expected_.back().end = parts_.size();
+        expected_.back().bytes += end - part.position;
+      } else {
+        expected_.push_back({other, parts_.size() - 1, parts_.size(), end - part.position});
+      }
+    });
   }
 
   [[nodiscard]] static access::Bounds bounds_of(const Part& part) { return access::bounds_of(part.claim->tiling, part.position, part.bytes); }
 
   /// Posts the receives of a round.
   Status expect_data(Offset round, int slot) {
-    const Offset first = access_.domains.window(round, place_);
-    window(slot).begin(first);
-    parts_.clear();
+    take_parts(round, window(slot));
     arriving_.clear();
-    expected_.clear();
     next_expected_ = 0;
     staged_ = 0;
-    served_[slot] = true;
-    for (Peer& peer : peers_) {
-      std::size_t begin = parts_.size();
-      take_parts(peer, first, window(slot));
-      if (peer.rank == rank()) continue;
-      for (std::size_t end = 0; begin < parts_.size(); begin = end) {
-        end = message_end(begin, parts_.size());
-        expected_.push_back({peer.rank, begin, end});
-      }
-    }
+    has_window_[slot] = true;
     return post_receives(slot);
   }
 
   /// As many as there is room for.  It does not wait for room: what this rank has to send is not on its way yet.
   Status post_receives(int slot) {
     for (; next_expected_ < expected_.size(); ++next_expected_) {
-      const Expected& message = expected_[next_expected_];
+      const TeamMessage& message = expected_[next_expected_];
       const std::span<Part> parts = std::span(parts_).subspan(message.begin, message.end - message.begin);
-      const Offset bytes = bytes_of(parts);
       if (in_one_piece(parts)) {
-        PENSTOCK_TRY(in_[slot]->receive(message.rank, window(slot).at(bounds_of(parts[0]).first), static_cast<std::size_t>(bytes)));
+        PENSTOCK_TRY(in_[slot]->receive(message.rank, window(slot).at(bounds_of(parts[0]).first), static_cast<std::size_t>(message.bytes)));
         continue;
       }
-      if (bytes > staging().size()) return Status::failure(Code::kIntern, "more data for a window than it holds");
-      if (staged_ + bytes > staging().size()) return {};
-      PENSTOCK_TRY(in_[slot]->receive(message.rank, staging().data() + staged_, static_cast<std::size_t>(bytes)));
+      if (message.bytes > staging().size()) return Status::failure(Code::kIntern, "more data for a window than it holds");
+      if (staged_ + message.bytes > staging().size()) return {};
+      PENSTOCK_TRY(in_[slot]->receive(message.rank, staging().data() + staged_, static_cast<std::size_t>(message.bytes)));
       for (Part& part : parts) {
         part.staged = staged_;
         staged_ += part.bytes;
@@ -841,11 +922,6 @@ class Engine {
     return {};
   }
 
-  [[nodiscard]] static Offset bytes_of(std::span<const Part> parts) {
-    Offset bytes = 0;
-    for (const Part& part : parts) bytes += part.bytes;
-    return bytes;
-  }
   /// Such a message comes from or goes to the window itself.
   [[nodiscard]] static bool in_one_piece(std::span<const Part> parts) {
     const access::Bounds bounds = bounds_of(parts[0]);
@@ -938,7 +1014,7 @@ class Engine {
     Status status;
     for (int i = 0; !step.over(); ++i) {
       const int slot = i % kSlots;
-      if (!status.ok()) peers_.clear();
+      if (!status.ok()) served_ = Agenda(domains_);
       in_[slot] = access_.comm.exchange();
       if (status.ok()) status = receive_messages(slot);
       if (step.serves && status.ok()) status = deliver(step.round, slot);
@@ -968,38 +1044,24 @@ class Engine {
   }
 
   Status deliver(Offset round, int slot) {
-    const Offset first = access_.domains.window(round, place_);
     FileWindow& read = window(slot);
-    read.begin(first);
-    parts_.clear();
-    ends_.clear();
-    for (Peer& peer : peers_) {
-      take_parts(peer, first, read);
-      ends_.push_back(parts_.size());
-    }
+    take_parts(round, read);
     if (delivered_slot_ == slot) PENSTOCK_TRY(wait_delivered());  // from this very window
     fail_if(read_window(read));
     PENSTOCK_TRY(wait_delivered());  // from the staging memory
     delivered_ = access_.comm.exchange();
     delivered_slot_ = slot;
     staged_ = 0;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      while (begin < ends_[i]) {
-        const std::size_t end = peers_[i].rank == rank() ? ends_[i] : message_end(begin, ends_[i]);
-        if (peers_[i].rank != rank()) PENSTOCK_TRY(give(peers_[i].rank, std::span(parts_).subspan(begin, end - begin), read));
-        begin = end;
-      }
-    }
+    for (const TeamMessage& message : expected_) PENSTOCK_TRY(give(message, read));
     return {};
   }
 
-  Status give(int to, std::span<Part> parts, FileWindow& read) {
-    const Offset bytes = bytes_of(parts);
-    count_message(to, bytes);
-    if (in_one_piece(parts)) return delivered_->send(to, read.at(bounds_of(parts[0]).first), static_cast<std::size_t>(bytes));
-    if (bytes > staging().size()) return Status::failure(Code::kIntern, "more data of a window than it holds");
-    if (staged_ + bytes > staging().size()) {
+  Status give(const TeamMessage& message, FileWindow& read) {
+    const std::span<Part> parts = std::span(parts_).subspan(message.begin, message.end - message.begin);
+    count_message(message.rank, message.bytes);
+    if (in_one_piece(parts)) return delivered_->send(message.rank, read.at(bounds_of(parts[0]).first), static_cast<std::size_t>(message.bytes));
+    if (message.bytes > staging().size()) return Status::failure(Code::kIntern, "more data of a window than it holds");
+    if (staged_ + message.bytes > staging().size()) {
       PENSTOCK_TRY(wait_delivered());
       staged_ = 0;
     }
@@ -1010,7 +1072,7 @@ class Engine {
       copy_part(part, read, false);
       staged_ += part.bytes;
     }
-    return delivered_->send(to, staging().data() + start, static_cast<std::size_t>(bytes));
+    return delivered_->send(message.rank, staging().data() + start, static_cast<std::size_t>(message.bytes));
   }
 
   /// From the first to the last byte that somebody wants.  What cannot be read is sent as zeros: everybody learns of the failure at the end.
@@ -1032,19 +1094,16 @@ class Engine {
     Offset bytes;
   };
 
-  /// A message that brings parts_[begin] to parts_[end - 1].
-  struct Expected {
-    int rank;
-    std::size_t begin;
-    std::size_t end;
-  };
-
   const Collective& access_;
   Status failure_;         ///< the first that this rank met
   bool stop_ = false;      ///< some rank failed before anything was moved
   bool declined_ = false;  ///< every rank moves its own data
   int place_ = -1;         ///< of this rank's local aggregator among the global ones
+  Offset accessed_first_ = 0;  ///< by all ranks together
+  Offset accessed_end_ = 0;
+  plan::FileDomains domains_ = plan::domains_for(access_.domains, 0, 0);  ///< of this call, once that is known
   Walk own_;               ///< this rank's data
+  Agenda mine_{domains_};  ///< of own_
   Offset own_end_ = access_.position;  ///< where they end, in data positions
   Offset file_bytes_ = INT64_MAX;
   std::vector<std::byte> tree_;
@@ -1066,6 +1125,7 @@ class Engine {
   Offset asked_bytes_ = 0;
   std::int32_t other_code_ = 0;       ///< a member's failure
   std::vector<Facts> all_;
+  Agenda team_{domains_};      ///< of walks_, from the round behind the last one published on
   Step first_;
   std::vector<Message> messages_[kSlots];
   std::unique_ptr<comm::Exchange> in_[kSlots], out_[kSlots];
@@ -1074,12 +1134,13 @@ class Engine {
   // Global aggregators only.
   std::vector<Peer> peers_;
   bool gapless_ = false;
-  bool served_[kSlots] = {};
+  Agenda served_{domains_};     ///< of all walks of all peers
+  std::vector<int> rank_of_served_;
+  bool has_window_[kSlots] = {};
   std::vector<Part> parts_;     ///< of the round at hand
-  std::vector<Expected> expected_;
+  std::vector<TeamMessage> expected_;  ///< of it too
   std::size_t next_expected_ = 0;  ///< that no receive is posted for
   std::vector<Part> arriving_;  ///< those that come by the staging memory
-  std::vector<std::size_t> ends_;
   Offset staged_ = 0;
   std::unique_ptr<comm::Exchange> delivered_;
   int delivered_slot_ = -1;

@@ -33,7 +33,7 @@ struct Collective {
   comm::Comm& comm;
   comm::Team& team;                  ///< the one that `placement` says
   const plan::Placement& placement;  ///< the same aggregators on all ranks
-  plan::FileDomains domains;         ///< among the global aggregators, the same on all ranks
+  plan::DomainRules domains;         ///< among the global aggregators, the same on all ranks
   Target& target;
   bool write = false;
   const access::Tiling& file;  ///< monotone, and not overlapping itself
@@ -61,7 +61,8 @@ struct Moved {
 /// Bytes that no rank wrote are never touched: an aggregator writes what arrived, piece by piece where there are gaps.
 /// Memory: a global aggregator has three windows and one more for messages, a bit per byte of the windows, and a description of what each
 /// team accesses that reaches it; a team of several has three times what it moves in a round.  Windows and what a team of several has are shared memory.
-/// Cost: O(local aggregators) once per call for the summary of all; then O(descriptions that reach an aggregator) a round there.
+/// Cost: O(local aggregators) once per call for the summary of all, O(descriptions that reach an aggregator) there and O(descriptions * aggregators) in a
+/// team; then O(log of that) for each description that has data in a window.
 Result<Moved> two_phase(const Collective& access, Status mine);
 
 }  // namespace penstock::strategy

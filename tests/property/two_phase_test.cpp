@@ -80,6 +80,10 @@ struct Case {
   hints::Hints hints;
   std::vector<Part> parts;
   std::uint64_t seed = 0;
+  // Of the store: they say which file domains there are.
+  Offset block_bytes = 1;
+  Offset stripe_bytes = 0;
+  int stripe_count = 1;
 };
 
 Case make_case(std::uint64_t seed) {
@@ -94,6 +98,11 @@ Case make_case(std::uint64_t seed) {
   made.hints.local_aggregators = static_cast<int>(below(random, 4));
   made.hints.collective_buffer_bytes = 1 + below(random, below(random, 2) == 0 ? 64 : 1000);
   made.hints.aggregators = static_cast<int>(below(random, made.ranks + 2));
+  made.block_bytes = 1 + below(random, below(random, 2) == 0 ? 8 : 300);
+  if (below(random, 3) == 0) {
+    made.stripe_bytes = 1 + below(random, 200);
+    made.stripe_count = static_cast<int>(1 + below(random, 5));
+  }
   const Tile tile = below(random, 2) == 0 ? regular_tile(random, made.ranks) : irregular_tile(random, made.ranks);
   const Offset displacement = below(random, 300);
   for (const access::Type& type : tile.of_rank) {
@@ -145,8 +154,11 @@ enum class Form { kBlocking, kBackground };
 /// A store that nodes reach over a network, each through a cache of its own: there Penstock aggregates by itself, and writes back and forgets.
 class NetworkFile final : public store::ForwardingFile {
  public:
-  explicit NetworkFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+  NetworkFile(std::unique_ptr<store::File> inner, const Case& which) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
     traits_.node_local = traits_.coherent_between_nodes = false;
+    traits_.block_bytes = which.block_bytes;
+    traits_.stripe_bytes = which.stripe_bytes;
+    traits_.stripe_count = which.stripe_count;
   }
   [[nodiscard]] const store::Traits& traits() const override { return traits_; }
 
@@ -156,16 +168,17 @@ class NetworkFile final : public store::ForwardingFile {
 
 class NetworkStore final : public store::Store {
  public:
-  explicit NetworkStore(store::Store& inner) : inner_(inner) {}
+  NetworkStore(store::Store& inner, const Case& which) : inner_(inner), which_(which) {}
   penstock::Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
     auto opened = inner_.open(path, options);
     if (!opened.ok()) return opened;
-    return std::unique_ptr<store::File>(std::make_unique<NetworkFile>(std::move(*opened)));
+    return std::unique_ptr<store::File>(std::make_unique<NetworkFile>(std::move(*opened), which_));
   }
   Status remove(const std::string& path) override { return inner_.remove(path); }
 
  private:
   store::Store& inner_;
+  const Case& which_;
 };
 
 Outcomes carry_out(const Case& which, store::Store& store, bool write, const Bytes& before, Form form) {
@@ -238,7 +251,7 @@ TEST(TwoPhase, DoesWhatEveryRankForItselfDoes) {
     const Form form = below(random, 3) == 0 ? Form::kBackground : Form::kBlocking;
     for (const bool write : {true, false}) {
       store::MemoryStore ours, theirs;
-      NetworkStore network(ours);
+      NetworkStore network(ours, which);
       const Outcomes mine = carry_out(which, network, write, before, form);
       const Outcomes other = carry_out(by_itself(which), theirs, write, before, form);
       ASSERT_EQ(mine.moved, other.moved) << "seed " << seed << (write ? " write" : " read");

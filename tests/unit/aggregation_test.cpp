@@ -93,40 +93,137 @@ TEST(Automatic, AsManyAsPay) {
   EXPECT_EQ(window_bytes(256, 4096), 4096);
 }
 
-TEST(FileDomains, EveryOffsetHasOneOwner) {
-  for (const int aggregators : {1, 2, 5})
-    for (const Offset window : {1, 7, 64}) {
-      const FileDomains domains(aggregators, window);
-      for (Offset offset = 0; offset < 700; ++offset) {
-        int owners = 0;
-        for (int place = 0; place < aggregators; ++place) {
-          const Offset first = domains.window(domains.round_of(offset), place);
-          const bool owns = offset >= first && offset < domains.window_end(first);
-          ASSERT_EQ(domains.reaches(offset, offset + 1, place), owns);
-          owners += owns ? 1 : 0;
-        }
-        ASSERT_EQ(owners, 1);
+/// How often [first, end) has each byte in some window, by what a call goes through: the windows of all rounds until the last byte's.
+void expect_each_byte_once(const FileDomains& domains, Offset first, Offset end) {
+  std::vector<int> owners(static_cast<std::size_t>(end - first), 0);
+  Offset rounds = 0;
+  for (Offset offset = first; offset < end; ++offset) rounds = std::max(rounds, domains.round_of(offset) + 1);
+  for (int place = 0; place < domains.aggregators(); ++place) {
+    Offset behind = 0;
+    for (Offset round = 0; round < rounds; ++round) {
+      const FileDomains::Range window = domains.window(round, place);
+      ASSERT_LE(window.first, window.end);
+      ASSERT_LE(window.end - window.first, domains.window_bytes());
+      ASSERT_GE(window.first, behind) << "windows of later rounds lie behind";
+      behind = window.end;
+      for (Offset offset = std::max(window.first, first); offset < std::min(window.end, end); ++offset) {
+        ++owners[static_cast<std::size_t>(offset - first)];
+        ASSERT_EQ(domains.round_of(offset), round);
       }
-      for (Offset first = 0; first < 100; ++first)
-        for (Offset end = first; end < first + 90; ++end)
-          for (int place = 0; place < aggregators; ++place) {
-            bool any = false;
-            for (Offset offset = first; offset < end; ++offset) any = any || domains.reaches(offset, offset + 1, place);
-            ASSERT_EQ(domains.reaches(first, end, place), any) << first << ' ' << end;
-          }
     }
+    // The next byte of the aggregator, the slow way.
+    Offset next = INT64_MAX;
+    for (Offset offset = end - 1; offset >= first; --offset) {
+      const FileDomains::Range window = domains.window(domains.round_of(offset), place);
+      if (offset >= window.first && offset < window.end) next = offset;
+      if (next < end) {
+        ASSERT_EQ(domains.next_of(place, offset), next) << offset;
+      }
+      ASSERT_EQ(domains.reaches(offset, end, place), next < end);
+      ASSERT_EQ(domains.reaches(offset, offset + 1, place), next == offset);
+    }
+    ASSERT_FALSE(domains.reaches(first, first, place));
+  }
+  for (std::size_t i = 0; i < owners.size(); ++i) ASSERT_EQ(owners[i], 1) << "offset " << first + static_cast<Offset>(i);
+}
+
+TEST(FileDomains, EachByteIsInOneWindowOfContiguousDomains) {
+  for (const int aggregators : {1, 2, 3, 5, 40})
+    for (const Offset window : {1, 7, 8, 64})
+      for (const Offset alignment : {1, 4, 8, 24})
+        for (Offset first = 0; first < 26; first += 5)
+          for (const Offset bytes : {0, 1, 2, 3, 7, 8, 31, 100}) {
+            SCOPED_TRACE(testing::Message() << aggregators << " aggregators, window " << window << ", alignment " << alignment << ", " << bytes << " from " << first);
+            const FileDomains domains = FileDomains::contiguous(aggregators, window, alignment, first, first + bytes);
+            ASSERT_EQ(domains.aggregators(), aggregators);
+            expect_each_byte_once(domains, first, first + bytes);
+            if (HasFatalFailure()) return;
+          }
+}
+
+TEST(FileDomains, EachByteIsInOneWindowOfCyclicDomains) {
+  for (const int aggregators : {1, 2, 5})
+    for (const Offset window : {1, 3, 7, 64})
+      for (const Offset unit : {1, 7, 24, 64})
+        for (const Offset first : {0, 1, 50, 333}) {
+          SCOPED_TRACE(testing::Message() << aggregators << " aggregators, window " << window << ", unit " << unit << ", from " << first);
+          const FileDomains domains = FileDomains::cyclic(aggregators, window, unit);
+          expect_each_byte_once(domains, first, first + 200);
+          if (HasFatalFailure()) return;
+          for (Offset offset = first; offset < first + 200; ++offset)
+            for (int place = 0; place < aggregators; ++place) ASSERT_EQ(domains.reaches(offset, offset + 1, place), offset / unit % aggregators == place);
+        }
+}
+
+TEST(FileDomains, ContiguousOnesAreEqualAndAligned) {
+  const FileDomains domains = FileDomains::contiguous(3, 1000, 64, 100, 64 * 90);
+  EXPECT_EQ(domains.window_bytes(), 15 * 64);
+  // A third of 5660 is 1886 and two are 3773: the boundaries would be 1986 and 3873.
+  const Offset begins[] = {64, 31 * 64, 60 * 64, 90 * 64};
+  for (int place = 0; place < 3; ++place) {
+    EXPECT_EQ(domains.window(0, place).first, begins[place]);
+    EXPECT_EQ(domains.window(0, place).end, begins[place] + 15 * 64);
+    EXPECT_EQ(domains.window(1, place).first, begins[place] + 15 * 64);
+    EXPECT_EQ(domains.window(1, place).end, std::min(begins[place] + 30 * 64, begins[place + 1]));
+    EXPECT_EQ(domains.window(2, place).first, INT64_MAX);
+  }
+}
+
+TEST(FileDomains, PartsOfNodesAreTheirOwn) {
+  // Four nodes with two aggregators each, every node with a part of its own.
+  const Offset part = Offset{3} << 30;
+  const FileDomains domains = FileDomains::contiguous(8, 1 << 20, 4096, 0, 4 * part);
+  for (int node = 0; node < 4; ++node)
+    for (int place = 0; place < 8; ++place) EXPECT_EQ(domains.reaches(node * part, (node + 1) * part, place), place / 2 == node);
 }
 
 TEST(FileDomains, UpToTheLargestOffset) {
-  const FileDomains domains(3, Offset{1} << 40);
-  const Offset last = INT64_MAX - 1;
-  const Offset round = domains.round_of(last);
-  int owners = 0;
-  for (int place = 0; place < 3; ++place) {
-    const Offset first = domains.window(round, place);
-    owners += last >= first && last < domains.window_end(first) ? 1 : 0;
+  constexpr Offset kLast = INT64_MAX - 1;
+  const FileDomains kinds[] = {FileDomains::contiguous(3, Offset{1} << 40, 4096, 0, INT64_MAX), FileDomains::contiguous(7, 1, 1, 5, INT64_MAX),
+                               FileDomains::contiguous(1000, 4096, 1 << 20, kLast - 1, INT64_MAX), FileDomains::contiguous(2, INT64_MAX, INT64_MAX, 0, INT64_MAX),
+                               FileDomains::cyclic(3, Offset{1} << 40, Offset{1} << 40), FileDomains::cyclic(3, 1, 3), FileDomains::cyclic(2, 2, 3),
+                               FileDomains::cyclic(5, 1 << 20, Offset{1} << 61), FileDomains::cyclic(4, INT64_MAX, INT64_MAX)};
+  for (std::size_t kind = 0; kind < std::size(kinds); ++kind) {
+    const FileDomains& domains = kinds[kind];
+    for (const Offset offset : {kLast, kLast - 1}) {
+      const Offset round = domains.round_of(offset);
+      ASSERT_GE(round, 0);
+      int owners = 0;
+      for (int place = 0; place < domains.aggregators(); ++place) {
+        const FileDomains::Range window = domains.window(round, place);
+        ASSERT_LE(window.first, window.end);
+        const bool owns = offset >= window.first && offset < window.end;
+        EXPECT_EQ(domains.next_of(place, offset) == offset, owns) << kind;
+        owners += owns ? 1 : 0;
+        const FileDomains::Range next = domains.window(round + 1, place);
+        EXPECT_TRUE(!owns || next.first > offset) << kind;
+      }
+      EXPECT_EQ(owners, 1) << kind;
+    }
   }
-  EXPECT_EQ(owners, 1);
+}
+
+TEST(FileDomains, FollowFromTheStore) {
+  DomainRules rules{.aggregators = 6, .window_bytes = 1 << 20, .alignment_bytes = 4096};
+  // Not striped, or over one device: contiguous.
+  for (const Offset stripe_bytes : {0, 65536}) {
+    rules.stripe_bytes = stripe_bytes;
+    EXPECT_TRUE(domains_for(rules, 0, 6 << 20).reaches(5 << 20, 6 << 20, 5));
+    EXPECT_FALSE(domains_for(rules, 0, 6 << 20).reaches(5 << 20, 6 << 20, 0));
+  }
+  // Of as many aggregators as each meet the same devices again and again.
+  rules.stripe_bytes = 65536;
+  const std::pair<int, int> used_of_devices[] = {{2, 6}, {3, 6}, {4, 4}, {5, 5}, {6, 6}, {7, 6}, {8, 4}, {9, 3}, {12, 6}, {13, 6}, {35, 5}};
+  for (const auto& [devices, used] : used_of_devices) {
+    rules.stripe_count = devices;
+    const FileDomains domains = domains_for(rules, 0, 6 << 20);
+    EXPECT_EQ(domains.aggregators(), used) << devices;
+    EXPECT_EQ(domains.window_bytes(), 65536);
+    for (Offset stripe = 0; stripe < 40; ++stripe) EXPECT_TRUE(domains.reaches(stripe * 65536, stripe * 65536 + 1, static_cast<int>(stripe % used)));
+  }
+  // Nothing is accessed of what is there.
+  rules.stripe_count = 1;
+  for (int place = 0; place < 6; ++place) EXPECT_FALSE(domains_for(rules, 9, 9).reaches(9, 5000, place));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/units.h"
+#include "strategy/kept.h"
 #include "strategy/window.h"
 
 namespace penstock::strategy {
@@ -33,6 +34,8 @@ struct Told {
 struct Plan {
   std::int32_t stop = 0;         ///< some rank failed: nothing is moved
   std::int32_t declined = 0;     ///< every rank moves its own data
+  std::int64_t recalled = 0;     ///< the kept plan by which all go; 0: none
+  Offset shift = 0;              ///< so far on in the file
   Offset file_bytes = 0;         ///< reads end there
   Offset accessed_first = 0;     ///< by all ranks together: the file domains follow from it
   Offset accessed_end = 0;
@@ -46,22 +49,25 @@ class Board {
   Board(std::byte* memory, int members, Offset tree_room) : memory_(memory), members_(members), tree_room_(tree_room) {}
   static std::size_t bytes_for(int members, Offset tree_room) {
     const auto m = static_cast<std::size_t>(members);
-    return sizeof(Plan) + m * (sizeof(Asked) + sizeof(Told) + static_cast<std::size_t>(tree_room));
+    return sizeof(Plan) + m * (kOfMember + static_cast<std::size_t>(tree_room));
   }
 
   [[nodiscard]] Plan& plan() const { return *at<Plan>(0); }
   [[nodiscard]] Asked& asked(int member) const { return at<Asked>(sizeof(Plan))[member]; }
   [[nodiscard]] Told& told(int member) const { return at<Told>(sizeof(Plan) + count() * sizeof(Asked))[member]; }
+  [[nodiscard]] Ballot& ballot(int member) const { return at<Ballot>(sizeof(Plan) + count() * (sizeof(Asked) + sizeof(Told)))[member]; }
   /// A member's part of the room for descriptions, or all of it.
   [[nodiscard]] std::span<std::byte> tree_of(int member) const {
     return trees().subspan(static_cast<std::size_t>(member * tree_room_), static_cast<std::size_t>(tree_room_));
   }
   [[nodiscard]] std::span<std::byte> trees() const {
-    return {memory_ + sizeof(Plan) + count() * (sizeof(Asked) + sizeof(Told)), count() * static_cast<std::size_t>(tree_room_)};
+    return {memory_ + sizeof(Plan) + count() * kOfMember, count() * static_cast<std::size_t>(tree_room_)};
   }
   [[nodiscard]] Offset tree_room() const { return tree_room_; }
 
  private:
+  static constexpr std::size_t kOfMember = sizeof(Asked) + sizeof(Told) + sizeof(Ballot);
+
   [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(members_); }
   template <typename T>
   T* at(std::size_t offset) const {

@@ -25,6 +25,7 @@
 #include "access/wire.h"
 #include "access/within.h"
 #include "strategy/board.h"
+#include "strategy/kept.h"
 
 namespace penstock::strategy {
 
@@ -40,19 +41,7 @@ constexpr std::size_t kBatchMax = 512;
 /// Room for a member's description to begin with: regular ones take some hundred bytes.
 constexpr Offset kTreeRoom = 4096;
 
-/// What local aggregators know of each other.
-struct Facts {
-  Offset first = 0;  ///< of the file, [first, end); empty for nothing
-  Offset end = 0;
-  std::uint64_t told_bytes = 0;  ///< of the message that says what the team accesses
-  Offset file_bytes = 0;         ///< from the lowest rank, for reads
-  Offset pieces = 0;             ///< of the file, and the bytes they make up
-  Offset bytes = 0;
-  std::int32_t code = 0;         ///< a failure: then nobody does anything
-  std::int32_t unused = 0;
-};
-
-/// Before each packed tiling of such a message.
+/// Before each packed tiling of a message that says what a team accesses.
 struct ClaimHead {
   Offset position;
   Offset bytes;
@@ -188,6 +177,10 @@ class Engine {
   Result<Moved> run() {
     prepare();
     const bool agreed = this->agreed();
+    if (agreed)
+      keep_plan();
+    else if (plan_ != nullptr)
+      plans().drop(plan_->number);  // who has been told what is not the same everywhere any more
     // Nothing has been moved.  What failed since all knew what all want is memory: then it goes without aggregation.
     if (!agreed && !stop_ && access_.may_decline) return Moved{.declined = true};
     if (!agreed || stop_) return outcome({.stopped = true});
@@ -236,9 +229,12 @@ class Engine {
   /// All that can fail, before anybody depends on this rank's data.  Whatever fails, every meeting of the team and of the aggregators is kept, but for the
   /// two lists of facts about local aggregators, without memory for which the others wait in vain.
   void prepare() {
-    if (!alone()) fail_if(show());
-    if (leads()) guarded([this] { return plan(); });
-    if (!alone()) fail_if(hear());
+    number_ = plans().begin();
+    if (!plans().any_agreed() || !recall()) {
+      if (!alone()) fail_if(show());
+      if (leads() && !stop_) guarded([this] { return plan(); });
+      if (!alone()) fail_if(hear());
+    }
     // The members of a team go on alike, also where one of them has failed since: its failure is told in the agreement.
     if (!stop_ && !declined_ && (!alone() || failure_.ok())) fail_if(share_buffers());
   }
@@ -252,6 +248,256 @@ class Engine {
       fail(Status::failure(Code::kNoMemory, "no memory for the descriptions of a collective access"));
     }
   }
+
+  // --- Plans of earlier calls -------------------------------------------------------------------------------------------
+
+  [[nodiscard]] KeptPlans& plans() const { return access_.kept.plans; }
+  [[nodiscard]] std::size_t team_index() const { return static_cast<std::size_t>(index_in(access_.placement.local, rank())); }
+
+  /// Whether all ranks do once more, or elsewhere in the file, what they did in an earlier call: then its plan holds, and nobody tells anybody what he
+  /// accesses.  True when nothing is left to be found out: that is so, or some rank failed.
+  bool recall() {
+    Ballot ballot;
+    if (failure_.ok()) {
+      const PhaseScope phase(access_.trace, Phase::kPlan);
+      ballot = plans().ballot(own_.claim, access_.may_decline);
+    }
+    ballot.code = static_cast<std::int32_t>(failure_.code());
+    if (!alone()) join_team(ballot);
+    if (leads()) fail_if(vote(ballot));
+    if (alone()) return stop_ || plan_ != nullptr;
+    // What all members see of each other needs no word from the local aggregator.  Of failures elsewhere they hear from it when they have shown what they access.
+    if (ballot.code != 0) {
+      stop_ = true;
+      return true;
+    }
+    return ballot.count > 0 && hear_recalled();
+  }
+
+  void join_team(Ballot& ballot) {
+    const PhaseScope phase(access_.trace, Phase::kGather);
+    fail_if(open_board(kTreeRoom));
+    ballot.code = static_cast<std::int32_t>(failure_.code());
+    if (board_ == std::nullopt) return;
+    board_->ballot(access_.team.place()) = ballot;
+    (void)access_.team.meet({});
+    for (int member = 0; member < access_.team.size(); ++member) ballot.join(board_->ballot(member));
+  }
+
+  /// The local aggregators find the plan that all of them can go by.
+  Status vote(Ballot ballot) {
+    const PhaseScope phase(access_.trace, Phase::kExchange);
+    if (ballot.count > 0) guarded([&] { return make_ready(ballot); });
+    if (ballot.count > 0 && failure_.ok() && !access_.write && rank() == access_.placement.local.front()) {
+      const Result<Offset> size = access_.target.size();  // asked in every call: what each rank wrote before counts
+      if (size.ok()) ballot.file_bytes = *size;
+      fail_if(size.status());
+    }
+    ballot.code = std::max(ballot.code, static_cast<std::int32_t>(failure_.code()));
+    const std::vector<int>& ranks = access_.placement.local;
+    const std::size_t count = ranks.size(), me = team_index();
+    for (std::size_t distance = 1; distance < count; distance *= 2) {
+      Ballot heard;
+      const Ballot told = ballot;
+      const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
+      PENSTOCK_TRY(messages->receive(ranks[(me + count - distance) % count], &heard, sizeof heard));
+      PENSTOCK_TRY(messages->send(ranks[(me + distance) % count], &told, sizeof told));
+      PENSTOCK_TRY(messages->wait());
+      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(sizeof told));
+      ballot.join(heard);
+    }
+    stop_ = ballot.code != 0;
+    if (stop_ || ballot.count == 0) return {};
+    return go_by(ballot.candidates[0], ballot.file_bytes);
+  }
+
+  /// Strikes out what would lead beyond the largest offset, and has room for what may have to be told yet.
+  Status make_ready(Ballot& ballot) {
+    std::size_t room = 0;
+    for (auto i = static_cast<std::size_t>(ballot.count); i-- > 0;) {
+      const KeptPlan& plan = *plans().find(ballot.candidates[i].plan);
+      if (!can_shift(plan, ballot.candidates[i].shift)) {
+        ballot.drop(i);
+        continue;
+      }
+      for (std::size_t team = 0; place_ >= 0 && team < plan.all.size(); ++team)
+        if (team != team_index() && plan.peer(team) == nullptr) room = std::max(room, static_cast<std::size_t>(plan.all[team].told_bytes));
+    }
+    told_late_.resize(room);
+    return {};
+  }
+
+  /// Claims of other teams are tried by those teams.
+  [[nodiscard]] static bool can_shift(const KeptPlan& plan, Offset shift) {
+    if (shift == 0 || shift == Candidate::kAnywhere) return true;
+    Offset moved = 0;
+    if (plan.end == INT64_MAX || !checked_add(plan.first, shift, moved) || moved < 0 || !checked_add(plan.end, shift, moved)) return false;
+    return std::all_of(plan.claims.begin(), plan.claims.end(),
+                       [&](const Claim& claim) { return checked_add(claim.tiling.displacement, shift, moved); });
+  }
+
+  [[nodiscard]] Claim shifted(Claim claim) const {
+    claim.tiling.displacement += shift_;
+    return claim;
+  }
+
+  /// In this call.
+  [[nodiscard]] bool team_reaches(std::size_t team, int place) const {
+    const Facts& facts = plan_->all[team];
+    return facts.first < facts.end && domains_.reaches(facts.first + shift_, facts.end + shift_, place);
+  }
+
+  Status go_by(const Candidate& candidate, Offset file_bytes) {
+    plan_ = plans().use(candidate.plan);
+    shift_ = candidate.shift == Candidate::kAnywhere ? 0 : candidate.shift;
+    declined_ = access_.may_decline && plan_->better_alone;
+    if (declined_) return {};
+    if (!access_.write) file_bytes_ = file_bytes;
+    divide({plan_->first + shift_, plan_->end + shift_});
+    PENSTOCK_TRY(tell_late());
+    guarded([this] { return take_kept_claims(); });
+    return {};
+  }
+
+  /// File domains move with the data, but not exactly: a team may reach a global aggregator that does not know its claims yet.
+  Status tell_late() {
+    const std::size_t me = team_index();
+    const std::unique_ptr<comm::Exchange> sent = access_.comm.exchange();
+    for (int place = 0; place < aggregators(); ++place) {
+      const auto p = static_cast<std::size_t>(place);
+      if (plan_->told_to[p] || !team_reaches(me, place)) continue;
+      plan_->told_to[p] = true;
+      if (place == place_) {
+        plan_->gapless.reset();
+        continue;
+      }
+      PENSTOCK_TRY(sent->send(rank_of(place), plan_->told.data(), plan_->told.size()));
+      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(plan_->told.size()));
+    }
+    bool heard = false;
+    for (std::size_t team = 0; place_ >= 0 && team < plan_->all.size(); ++team) {
+      if (team == me || plan_->peer(team) != nullptr || !team_reaches(team, place_)) continue;
+      const std::unique_ptr<comm::Exchange> received = access_.comm.exchange();
+      const int other = access_.placement.local[team];
+      const auto told = std::span(told_late_).first(static_cast<std::size_t>(plan_->all[team].told_bytes));
+      PENSTOCK_TRY(received->receive(other, told.data(), told.size()));
+      PENSTOCK_TRY(received->wait());
+      guarded([&] { return read_late(team, other, told); });
+      heard = true;
+    }
+    if (heard) guarded([this] {
+      plans().used_has_grown();
+      return Status();
+    });
+    return sent->wait();
+  }
+
+  Status read_late(std::size_t team, int other, std::span<const std::byte> told) {
+    KeptPeer peer{team, {}};
+    PENSTOCK_TRY(read_told(other, told, peer.claims));
+    plan_->add_peer(std::move(peer));
+    return {};
+  }
+
+  Status take_kept_claims() {
+    for (const Claim& claim : plan_->claims) walks_.emplace_back(alone() ? own_.claim : shifted(claim));  // alone, data are told by their positions
+    if (place_ >= 0) {
+      if (team_reaches(team_index(), place_)) peers_.push_back({rank(), {}, walks_});
+      for (const KeptPeer& kept : plan_->peers) {
+        if (!team_reaches(kept.team, place_)) continue;
+        Peer& peer = peers_.emplace_back(Peer{access_.placement.local[kept.team], {}, {}});
+        for (const Claim& claim : kept.claims) peer.walks.emplace_back(shifted(claim));
+      }
+      if (access_.write) {
+        if (!plan_->gapless.has_value()) plan_->gapless = kept_in_one_stretch();
+        gapless_ = *plan_->gapless;
+      }
+    }
+    if (!access_.write) cut_at_end_of_file();
+    return {};
+  }
+
+  [[nodiscard]] bool kept_in_one_stretch() const {
+    std::vector<Claim> claims;
+    if (plan_->told_to[static_cast<std::size_t>(place_)]) claims = plan_->claims;
+    for (const KeptPeer& peer : plan_->peers) claims.insert(claims.end(), peer.claims.begin(), peer.claims.end());
+    return in_one_stretch(claims);
+  }
+
+  /// The local aggregator tells its members by what plan all go, and they hear it.
+  bool hear_recalled() {
+    const PhaseScope phase(access_.trace, Phase::kGather);
+    if (leads()) {
+      board_->plan() = {.stop = 1};
+      if (!stop_ && failure_.ok() && plan_ == nullptr) board_->plan() = {};
+      if (!stop_ && failure_.ok() && plan_ != nullptr)
+        board_->plan() = {.declined = declined_ ? 1 : 0,
+                          .recalled = plan_->number,
+                          .shift = shift_,
+                          .file_bytes = file_bytes_,
+                          .accessed_first = accessed_first_,
+                          .accessed_end = accessed_end_,
+                          .claims = static_cast<std::int64_t>(walks_.size()),
+                          .staging_bytes = most_in_a_round()};
+    }
+    (void)access_.team.meet({});
+    const Plan& plan = board_->plan();
+    stop_ = plan.stop != 0;
+    if (stop_ || plan.recalled == 0) return stop_;
+    plan_ = plans().use(plan.recalled);
+    shift_ = plan.shift;
+    declined_ = plan.declined != 0;
+    file_bytes_ = plan.file_bytes;
+    accessed_first_ = plan.accessed_first;
+    accessed_end_ = plan.accessed_end;
+    take_domains();
+    claims_ = plan.claims;
+    staging_bytes_ = plan.staging_bytes;
+    own_claim_ = plan_->own_claim;
+    if (plan_->whole.has_value()) whole_.emplace(shifted(*plan_->whole));
+    return true;
+  }
+
+  /// For later calls.  Who has no memory for it keeps none, and then no rank goes by that plan.
+  void keep_plan() {
+    plans().agreed();
+    if (plan_ != nullptr) {
+      access_.trace.count(Counter::kPlansReused);
+      return;
+    }
+    try {
+      auto kept = std::make_unique<KeptPlan>();
+      kept->number = number_;
+      kept->better_alone = better_alone_;
+      kept->exchanged = !declined_;
+      kept->own = own_.claim;
+      kept->own_claim = own_claim_;
+      if (whole_.has_value()) kept->whole = whole_->claim;
+      if (leads() && !declined_) keep_teams(*kept);
+      plans().keep(std::move(kept));
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  void keep_teams(KeptPlan& kept) {
+    for (const Walk& walk : walks_) kept.claims.push_back(walk.claim);
+    const access::Bounds all = bounds_of_all();
+    kept.first = all.first;
+    kept.end = all.end;
+    kept.told = std::move(told_);
+    kept.all = std::move(all_);
+    const Facts& mine = kept.all[team_index()];
+    kept.told_to.resize(access_.placement.global.size());
+    for (int place = 0; place < aggregators(); ++place) kept.told_to[static_cast<std::size_t>(place)] = domains_.reaches(mine.first, mine.end, place);
+    for (const Peer& peer : peers_) {
+      if (peer.rank == rank()) continue;
+      KeptPeer& made = kept.peers.emplace_back(KeptPeer{static_cast<std::size_t>(index_in(access_.placement.local, peer.rank)), {}});
+      for (const Walk& walk : peer.walks) made.claims.push_back(walk.claim);
+    }
+    if (access_.write) kept.gapless = gapless_;
+  }
+
+  // --- The first time -----------------------------------------------------------------------------------------------------
 
   /// Members show the local aggregator what they access.
   Status show() {
@@ -295,13 +541,12 @@ class Engine {
   /// The local aggregator's part, with the others of its kind.
   Status plan() {
     Facts mine;
-    std::vector<std::byte> told;
     if (failure_.ok()) guarded([this] { return gather_claims(); });
-    if (failure_.ok()) guarded([&] {
-      pack_claims(told);
+    if (failure_.ok()) guarded([this] {
+      pack_claims(told_);
       return Status();
     });
-    if (failure_.ok()) mine = facts_of_team(told.size());
+    if (failure_.ok()) mine = facts_of_team(told_.size());
     if (failure_.ok() && rank() == access_.placement.local.front() && !access_.write) {
       const Result<Offset> size = access_.target.size();  // asked only now, when what each rank wrote before counts
       if (size.ok()) mine.file_bytes = *size;
@@ -312,12 +557,15 @@ class Engine {
     PENSTOCK_TRY(tell_facts(mine));
     for (const Facts& facts : all_) stop_ = stop_ || facts.code != 0;
     if (stop_) return {};
-    divide();
+    if (!access_.write) file_bytes_ = all_.front().file_bytes;
+    divide(bounds_of_all());
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
-    if (access_.may_decline && declines()) return {};
-    PENSTOCK_TRY(exchange_claims(told));
+    better_alone_ = better_alone();
+    declined_ = access_.may_decline && better_alone_;
+    if (declined_) return {};
+    PENSTOCK_TRY(exchange_claims(told_));
     if (!access_.write) cut_at_end_of_file();
     return {};
   }
@@ -435,18 +683,25 @@ class Engine {
   }
 
   /// The file among the aggregators, now that it is known what all access of it.
-  void divide() {
-    for (const Facts& facts : all_) {
-      if (facts.first == facts.end) continue;
-      accessed_first_ = accessed_first_ == accessed_end_ ? facts.first : std::min(accessed_first_, facts.first);
-      accessed_end_ = std::max(accessed_end_, facts.end);
-    }
+  void divide(access::Bounds all) {
+    accessed_first_ = all.first;
+    accessed_end_ = all.end;
     if (!access_.write) {
-      file_bytes_ = all_.front().file_bytes;
       accessed_end_ = std::min(accessed_end_, file_bytes_);
       accessed_first_ = std::min(accessed_first_, accessed_end_);
     }
     take_domains();
+  }
+
+  /// Of all teams' data.
+  [[nodiscard]] access::Bounds bounds_of_all() const {
+    access::Bounds all;
+    for (const Facts& facts : all_) {
+      if (facts.first == facts.end) continue;
+      all.first = all.first == all.end ? facts.first : std::min(all.first, facts.first);
+      all.end = std::max(all.end, facts.end);
+    }
+    return all;
   }
 
   void take_domains() {
@@ -454,15 +709,14 @@ class Engine {
     if (place_ >= aggregators()) place_ = -1;
   }
 
-  bool declines() {
+  [[nodiscard]] bool better_alone() const {
     Offset pieces = 0;
     Offset bytes = 0;
     for (const Facts& facts : all_) {
       pieces = checked_add(pieces, facts.pieces, pieces) ? pieces : INT64_MAX;
       bytes = checked_add(bytes, facts.bytes, bytes) ? bytes : INT64_MAX;
     }
-    declined_ = plan::better_alone(pieces, bytes);
-    return declined_;
+    return plan::better_alone(pieces, bytes);
   }
 
   /// Nobody sends what another local aggregator has no memory to receive.
@@ -514,34 +768,37 @@ class Engine {
   Status read_peers() {
     std::vector<Claim> claims;
     for (Peer& peer : peers_) {
+      const std::size_t first = claims.size();
+      if (peer.rank != rank()) PENSTOCK_TRY(read_told(peer.rank, peer.told, claims));
       if (peer.rank == rank())
-        peer.walks = walks_;
-      else
-        PENSTOCK_TRY(read_told(peer));
-      for (const Walk& walk : peer.walks) claims.push_back(walk.claim);
+        for (const Walk& walk : walks_) claims.push_back(walk.claim);
+      for (std::size_t i = first; i < claims.size(); ++i) peer.walks.emplace_back(claims[i]);
       peer.told = {};
     }
-    // Where all that arrives is one stretch of the file, nothing has to be marked as it arrives.  To find that out of very many costs more than marking.
-    constexpr std::size_t kJoinedMost = 512;
-    if (!access_.write || claims.size() > kJoinedMost) return {};
-    const access::Coalesced joined = access::coalesce(claims);
-    gapless_ = joined.wholes.size() == 1 && access::is_contiguous(joined.wholes[0].tiling);
+    if (access_.write) gapless_ = in_one_stretch(claims);
     return {};
   }
 
-  static Status read_told(Peer& peer) {
-    std::span<const std::byte> rest = peer.told;
+  /// Where all that arrives is one stretch of the file, nothing has to be marked as it arrives.  To find that out of very many costs more than marking.
+  static bool in_one_stretch(const std::vector<Claim>& claims) {
+    constexpr std::size_t kJoinedMost = 512;
+    if (claims.size() > kJoinedMost) return false;
+    const access::Coalesced joined = access::coalesce(claims);
+    return joined.wholes.size() == 1 && access::is_contiguous(joined.wholes[0].tiling);
+  }
+
+  static Status read_told(int other, std::span<const std::byte> rest, std::vector<Claim>& claims) {
     while (!rest.empty()) {
       ClaimHead head;
-      if (rest.size() < sizeof head) return Status::failure(Code::kIntern, "rank " + std::to_string(peer.rank) + " sent a description that is cut off");
+      if (rest.size() < sizeof head) return Status::failure(Code::kIntern, "rank " + std::to_string(other) + " sent a description that is cut off");
       std::memcpy(&head, rest.data(), sizeof head);
       rest = rest.subspan(sizeof head);
       if (head.tree_bytes < 0 || static_cast<std::size_t>(head.tree_bytes) > rest.size())
-        return Status::failure(Code::kIntern, "rank " + std::to_string(peer.rank) + " sent a description that is cut off");
+        return Status::failure(Code::kIntern, "rank " + std::to_string(other) + " sent a description that is cut off");
       const auto tree_bytes = static_cast<std::size_t>(head.tree_bytes);
       Result<Claim> claim = read_claim(rest.first(tree_bytes), head.position, head.bytes);
       if (!claim.ok()) return claim.status();
-      peer.walks.emplace_back(std::move(*claim));
+      claims.push_back(std::move(*claim));
       rest = rest.subspan(tree_bytes);
     }
     return {};
@@ -1107,6 +1364,9 @@ class Engine {
   Offset own_end_ = access_.position;  ///< where they end, in data positions
   Offset file_bytes_ = INT64_MAX;
   std::vector<std::byte> tree_;
+  std::int64_t number_ = 0;    ///< of this access among the file's
+  KeptPlan* plan_ = nullptr;   ///< of an earlier one, by which this one goes
+  Offset shift_ = 0;           ///< so far on in the file
 
   // Of the team.
   std::optional<Board> board_;
@@ -1125,6 +1385,8 @@ class Engine {
   Offset asked_bytes_ = 0;
   std::int32_t other_code_ = 0;       ///< a member's failure
   std::vector<Facts> all_;
+  std::vector<std::byte> told_;       ///< what the team accesses, as a message
+  bool better_alone_ = false;
   Agenda team_{domains_};      ///< of walks_, from the round behind the last one published on
   Step first_;
   std::vector<Message> messages_[kSlots];
@@ -1133,6 +1395,7 @@ class Engine {
 
   // Global aggregators only.
   std::vector<Peer> peers_;
+  std::vector<std::byte> told_late_;  ///< room for what a team says that did not reach this aggregator before
   bool gapless_ = false;
   Agenda served_{domains_};     ///< of all walks of all peers
   std::vector<int> rank_of_served_;

@@ -7,6 +7,7 @@
 
 #include "access/cursor.h"
 #include "base/status.h"
+#include "strategy/kept.h"
 
 namespace penstock::strategy {
 
@@ -62,6 +63,7 @@ constexpr int kSlots = 3;
 struct CollectiveMemory {
   FileWindow windows[kSlots];  ///< global aggregators only
   Room staging;                ///< global aggregators only: messages whose bytes do not abut in the file
+  KeptPlans plans;
   Room own;                    ///< this rank's data of a window, where its memory is not contiguous
 };
 

@@ -1,0 +1,121 @@
+// Kept plans: what the ranks of a file agreed on for one collective access, for later ones that are the same again, or the same elsewhere in the file.
+// Knows what is kept and how ranks find a plan that all of them mean; sends nothing and moves nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "access/merge.h"
+#include "base/units.h"
+
+namespace penstock::strategy {
+
+/// What local aggregators know of each other.
+struct Facts {
+  Offset first = 0;  ///< of the file, [first, end); empty for nothing
+  Offset end = 0;
+  std::uint64_t told_bytes = 0;  ///< of the message that says what the team accesses
+  Offset file_bytes = 0;         ///< from the lowest rank, for reads
+  Offset pieces = 0;             ///< of the file, and the bytes they make up
+  Offset bytes = 0;
+  std::int32_t code = 0;         ///< a failure: then nobody does anything
+  std::int32_t unused = 0;
+};
+
+/// A team's claims as a global aggregator knows them.
+struct KeptPeer {
+  std::size_t team = 0;  ///< its place among the local aggregators
+  std::vector<access::Claim> claims;
+};
+
+/// What one rank keeps of a plan.  All offsets are those of the access that made it.
+struct KeptPlan {
+  std::int64_t number = 0;    ///< the same on all ranks: of the call that made it
+  bool better_alone = false;  ///< plan::better_alone() said so
+  bool exchanged = false;     ///< global aggregators know the claims of those that reach them
+
+  // Of every rank.
+  access::Claim own;            ///< bytes 0: nothing
+  std::int64_t own_claim = -1;  ///< of the team's
+  std::optional<access::Claim> whole;
+
+  // Local aggregators only.
+  std::vector<access::Claim> claims;  ///< of the team
+  std::vector<std::byte> told;        ///< the same as a message
+  std::vector<Facts> all;
+  Offset first = 0;                   ///< of all teams' data, [first, end)
+  Offset end = 0;
+  std::vector<bool> told_to;          ///< by place: the global aggregator knows this team's claims
+
+  // Global aggregators only.
+  std::vector<KeptPeer> peers;  ///< ascending; this rank's own team is not among them
+  std::optional<bool> gapless;  ///< all that the peers and this team access is one stretch of the file; nothing: not known yet
+
+  [[nodiscard]] const KeptPeer* peer(std::size_t team) const;
+  void add_peer(KeptPeer peer);
+  /// About how much memory it takes.
+  [[nodiscard]] std::size_t size_bytes() const;
+};
+
+/// How many plans of a file are kept: a program takes turns among a few decompositions of its data.
+constexpr std::size_t kPlansMost = 8;
+
+/// A plan that a rank, or several, could go by once more, that far on in the file.
+struct Candidate {
+  static constexpr Offset kAnywhere = INT64_MIN;  ///< a rank without data goes along with everybody
+  std::int64_t plan = 0;
+  Offset shift = kAnywhere;
+};
+
+/// By what plans a rank could go, or several of them together.  Sent as it is.
+struct Ballot {
+  std::int32_t code = 0;    ///< a failure that one of them met
+  std::int32_t count = 0;
+  Offset file_bytes = -1;   ///< -1: not known
+  std::array<Candidate, kPlansMost> candidates{};  ///< `count` of them, the latest plan first
+
+  /// Leaves the candidates that both could go by.  The order of joining, and joining the same twice, makes no difference.
+  void join(const Ballot& other);
+  void drop(std::size_t candidate);
+};
+
+/// The plans that one rank keeps for a file, those that were used last.  Ranks may keep different ones: what one lacks is then used by none.
+class KeptPlans {
+ public:
+  /// How much memory the descriptions in all of them may take.
+  static constexpr std::size_t kBytesMost = std::size_t{64} << 20;
+
+  /// The number of a new collective access.
+  std::int64_t begin() { return ++calls_; }
+  /// Some access has been agreed on: the same on all ranks.
+  [[nodiscard]] bool any_agreed() const { return any_agreed_; }
+  void agreed() { any_agreed_ = true; }
+
+  /// By what this rank could go to access `own`.
+  [[nodiscard]] Ballot ballot(const access::Claim& own, bool may_decline) const;
+  /// The plan of that number, which from now on is the one used last; null when there is none.
+  KeptPlan* use(std::int64_t number);
+  /// More is known of the plan used last.  It is kept, whatever its size.
+  void used_has_grown();
+  [[nodiscard]] KeptPlan* find(std::int64_t number) const;
+  /// Keeps it, and lets go of those that were not used for longest where there are too many.
+  void keep(std::unique_ptr<KeptPlan> plan);
+  void drop(std::int64_t number);
+
+ private:
+  struct Entry {
+    std::unique_ptr<KeptPlan> plan;
+    std::size_t bytes;
+  };
+  void let_go();
+
+  std::vector<Entry> plans_;  ///< the one used last in front
+  std::int64_t calls_ = 0;
+  bool any_agreed_ = false;
+};
+
+}  // namespace penstock::strategy

@@ -47,6 +47,7 @@ struct Call {
   int failing = -1;   ///< this rank has met a failure before
   Offset resize = -1;  ///< what the file is cut or grown to before
   bool atomic = false;
+  bool background = false;
 };
 
 /// Of a part of the file, every block is some rank's or nobody's.
@@ -139,6 +140,7 @@ Call changed(Random& random, Call call) {
 struct Sequence {
   int ranks = 1;
   int ranks_per_node = 1;
+  store::Traits traits;
   hints::Hints hints = hints::defaults();
   std::vector<Call> calls;
 };
@@ -148,7 +150,14 @@ Sequence make_sequence(std::uint64_t seed) {
   Sequence made;
   made.ranks = static_cast<int>(1 + below(random, 6));
   made.ranks_per_node = static_cast<int>(1 + below(random, made.ranks));
-  made.hints.strategy = below(random, 2) == 0 ? hints::Strategy::kTwoPhase : hints::Strategy::kTwoLayer;
+  constexpr hints::Strategy kStrategies[] = {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer, hints::Strategy::kAutomatic};
+  made.hints.strategy = kStrategies[below(random, 3)];
+  made.traits.node_local = made.traits.coherent_between_nodes = false;  // there Penstock aggregates by itself
+  made.traits.block_bytes = 1 + below(random, below(random, 2) == 0 ? 8 : 300);
+  if (below(random, 3) == 0) {
+    made.traits.stripe_bytes = 1 + below(random, 200);
+    made.traits.stripe_count = static_cast<int>(1 + below(random, 5));
+  }
   made.hints.local_aggregators = static_cast<int>(below(random, 4));
   made.hints.collective_buffer_bytes = 1 + below(random, below(random, 2) == 0 ? 64 : 1000);
   made.hints.aggregators = static_cast<int>(below(random, made.ranks + 2));
@@ -165,6 +174,7 @@ Sequence make_sequence(std::uint64_t seed) {
     }
     made.calls.back().write = below(random, 2) == 0;
     made.calls.back().failing = below(random, 20) == 0 ? static_cast<int>(below(random, made.ranks)) : -1;
+    made.calls.back().background = below(random, 4) == 0;
     made.calls.back().atomic = below(random, 12) == 0;
   }
   return made;
@@ -217,9 +227,42 @@ void set_view(file::File& file, const Part& part, trace::OpTrace& trace) {
   ASSERT_TRUE(file.set_view(view, 0, trace, {}).ok());
 }
 
+/// A store with other traits.
+class OtherFile final : public store::ForwardingFile {
+ public:
+  OtherFile(std::unique_ptr<store::File> inner, const store::Traits& traits) : ForwardingFile(std::move(inner)), traits_(traits) {}
+  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
+
+ private:
+  store::Traits traits_;
+};
+
+class OtherStore final : public store::Store {
+ public:
+  OtherStore(store::Store& inner, const store::Traits& traits) : inner_(inner), traits_(traits) {}
+  penstock::Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    auto opened = inner_.open(path, options);
+    if (!opened.ok()) return opened;
+    return std::unique_ptr<store::File>(std::make_unique<OtherFile>(std::move(*opened), traits_));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+ private:
+  store::Store& inner_;
+  store::Traits traits_;
+};
+
+file::Outcome access(file::File& file, const file::Request& request, bool background, trace::OpTrace& trace, const Status& local) {
+  if (!background) return file.access(request, trace, local);
+  const auto pending = file.start(request, local, {}, {});
+  pending->wait();
+  return pending->outcome();
+}
+
 /// Carries the calls out, and says how many of rank 0's went by an earlier plan.
 std::int64_t carry_out(const Sequence& sequence) {
-  store::MemoryStore store;
+  store::MemoryStore memory_store;
+  OtherStore store(memory_store, sequence.traits);
   Bytes expected;
   std::int64_t reused = 0;
   comm::run_ranks(
@@ -254,9 +297,10 @@ std::int64_t carry_out(const Sequence& sequence) {
             request.memory_contiguous = !part.scattered;
             request.buffer = memory.bytes.data();
             request.bytes = part.bytes;
-            const bool fails = call.failing >= 0 && !call.atomic;  // atomic: the others may have written
+            // Where each rank may go to the file by itself, the others may have written.
+            const bool fails = call.failing >= 0 && !call.atomic && sequence.hints.strategy != hints::Strategy::kAutomatic;
             const file::Outcome outcome =
-                file.access(request, trace, fails && call.failing == rank ? Status::failure(Code::kArgument, "for a test") : Status());
+                access(file, request, call.background, trace, fails && call.failing == rank ? Status::failure(Code::kArgument, "for a test") : Status());
             ASSERT_EQ(outcome.status.ok(), !fails) << outcome.status.text();
             if (rank == 0 && call.write && !fails)
               for (const Part& of_rank : call.parts) put(of_rank, i, expected);

@@ -1,0 +1,284 @@
+// Which collective calls go by the plan of an earlier one, and what that saves.  That the right bytes are moved either way is for the property test.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "comm/local/local_comm.h"
+#include "file/file.h"
+#include "store/memory/memory_store.h"
+#include "strategy/kept.h"
+
+namespace penstock {
+namespace {
+
+using strategy::Ballot;
+using strategy::Candidate;
+using trace::Counter;
+
+constexpr int kRanks = 4;
+
+/// Blocks of `length` dealt out to the ranks in turn.
+access::Type dealt(int rank, Offset length, Offset copies = 5) {
+  const Offset one = 1, at = rank * length;
+  const access::Type blocks = *access::hvector(copies, length, kRanks * length, *access::elementary(1));
+  return *access::resized(0, copies * kRanks * length, *access::hindexed({&one, 1}, {&at, 1}, blocks));
+}
+
+/// The same, but for where the second block lies.
+access::Type dealt_unevenly(int rank) {
+  const std::vector<Offset> lengths(3, 8), offsets{rank * 8, 32 + rank * 8 + (rank == 2 ? 1 : 0), 80 + rank * 8};
+  return *access::resized(0, 120, *access::hindexed(lengths, offsets, *access::elementary(1)));
+}
+
+struct Call {
+  access::Type type;
+  Offset displacement = 0;
+  Offset position = 0;
+  Offset bytes = 0;
+  bool write = true;
+  Status local = {};
+};
+
+/// An open file of one rank.
+class Session {
+ public:
+  Session(comm::Comm& group, store::Store& store, const hints::Hints& hints) : rank(group.topology().rank) {
+    file::Mode mode;
+    mode.read = mode.write = mode.create = true;
+    trace::OpTrace trace(nullptr);
+    auto opened = file::File::open(std::move(*group.duplicate()), store, "file", mode, hints, &counted, {});
+    EXPECT_TRUE(opened.ok()) << opened.status().text();
+    file = std::move(*opened);
+  }
+  ~Session() {
+    trace::OpTrace trace(nullptr);
+    (void)file->close(trace);
+  }
+
+  /// Whether the call went by an earlier plan.  What is read is compared with what access() writes.
+  bool reuses(const Call& call) {
+    const std::int64_t before = count(Counter::kPlansReused);
+    trace::OpTrace trace(&counted);
+    file::View view;
+    view.filetype = access::tile(call.type, call.displacement);
+    view.filetype_size = call.type.size();
+    view.contiguous = false;
+    EXPECT_TRUE(file->set_view(view, 0, trace, {}).ok());
+    std::vector<std::byte> memory(static_cast<std::size_t>(call.bytes));
+    for (Offset i = 0; call.write && i < call.bytes; ++i) memory[static_cast<std::size_t>(i)] = value_of(access::offset_of(view.filetype, call.position + i));
+    file::Request request;
+    request.write = call.write;
+    request.collective = true;
+    request.offset_etypes = call.position;
+    request.buffer = memory.data();
+    request.bytes = call.bytes;
+    const file::Outcome outcome = file->access(request, trace, call.local);
+    status = outcome.status;
+    moved = outcome.bytes;
+    for (Offset i = 0; !call.write && i < moved; ++i)
+      EXPECT_EQ(memory[static_cast<std::size_t>(i)], value_of(access::offset_of(view.filetype, call.position + i))) << i;
+    return count(Counter::kPlansReused) > before;
+  }
+
+  [[nodiscard]] std::int64_t count(Counter counter) const { return counted.counters[static_cast<std::size_t>(counter)]; }
+  static std::byte value_of(Offset offset) { return static_cast<std::byte>(offset * 7 + offset / 251); }
+
+  int rank;
+  trace::FileTrace counted;
+  std::unique_ptr<file::File> file;
+  Status status;
+  Offset moved = 0;
+};
+
+hints::Hints hints_for(hints::Strategy strategy) {
+  hints::Hints hints = hints::defaults();
+  hints.strategy = strategy;
+  hints.collective_buffer_bytes = 4096;
+  hints.aggregators = 2;
+  return hints;
+}
+
+void with_file(const std::function<void(Session&)>& body) {
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    store::MemoryStore store;
+    comm::run_ranks(
+        kRanks,
+        [&](comm::Comm& group) {
+          Session session(group, store, hints_for(strategy));
+          body(session);
+        },
+        2);
+  }
+}
+
+TEST(KeptPlans, ARepeatedCallTellsNobodyWhatItAccesses) {
+  with_file([](Session& session) {
+    const Call call{dealt(session.rank, 8, 1000), 0, 0, 8000};
+    EXPECT_FALSE(session.reuses(call));
+    for (int i = 0; i < 3; ++i) {
+      const std::int64_t told = session.count(Counter::kRequestBytes), shown = session.count(Counter::kRequests);
+      EXPECT_TRUE(session.reuses(call));
+      EXPECT_LE(session.count(Counter::kRequestBytes) - told, static_cast<std::int64_t>(2 * sizeof(Ballot)));
+      EXPECT_EQ(session.count(Counter::kRequests), shown);
+    }
+  });
+}
+
+TEST(KeptPlans, TheSameFurtherOnIsTheSamePlan) {
+  with_file([](Session& session) {
+    const access::Type type = dealt(session.rank, 8);
+    EXPECT_FALSE(session.reuses({type, 16, 40, 80}));
+    EXPECT_TRUE(session.reuses({type, 16 + 1000001, 40, 80})) << "a displacement, on all ranks";
+    EXPECT_TRUE(session.reuses({type, 16, 40 + 40 * 7, 80})) << "whole copies";
+    EXPECT_TRUE(session.reuses({type, 0, 0, 80})) << "back again, by both";
+    EXPECT_TRUE(session.reuses({dealt(session.rank, 8), 16, 40, 80})) << "a type made anew";
+  });
+}
+
+TEST(KeptPlans, WhatIsNotTheSameIsNoticed) {
+  with_file([](Session& session) {
+    const access::Type type = dealt(session.rank, 8);
+    const bool one = session.rank == 2;
+    const Call call{type, 16, 40, 80};
+    EXPECT_FALSE(session.reuses(call));
+    const auto noticed = [&](const char* what, const Call& changed) {
+      EXPECT_FALSE(session.reuses(changed)) << what;
+      EXPECT_TRUE(session.status.ok());
+      EXPECT_TRUE(session.reuses(call)) << "behind: " << what;
+    };
+    noticed("one rank's displacement", {type, one ? 17 : 16, 40, 80});
+    noticed("one rank moves on by another distance", {type, one ? 26 : 1016, 40, 80});
+    noticed("one rank's position, by a whole copy", {type, 16, one ? 80 : 40, 80});
+    noticed("part of a copy", {type, 16, 45, 80});
+    noticed("more bytes", {type, 16, 40, 81});
+    noticed("one rank's bytes", {type, 16, 40, one ? 40 : 80});
+    noticed("one rank has no data", {type, 16, 40, one ? 0 : 80});
+    noticed("one rank's type", {one ? dealt_unevenly(2) : type, 16, 40, 80});
+  });
+}
+
+TEST(KeptPlans, RanksWithoutDataGoAlong) {
+  with_file([](Session& session) {
+    const access::Type type = dealt(session.rank, 8);
+    const Offset bytes = session.rank == 1 || session.rank == 2 ? 0 : 80;
+    EXPECT_FALSE(session.reuses({type, 16, 0, bytes}));
+    EXPECT_TRUE(session.reuses({type, 16, 0, bytes}));
+    EXPECT_TRUE(session.reuses({type, 16, 120, bytes}));
+    // They go along with either of two plans; the others tell which.
+    EXPECT_FALSE(session.reuses({dealt(session.rank, 3), 16, 0, bytes / 2}));
+    EXPECT_TRUE(session.reuses({type, 16, 0, bytes}));
+    EXPECT_TRUE(session.reuses({dealt(session.rank, 3), 16, 0, bytes / 2}));
+    EXPECT_FALSE(session.reuses({type, 16, 0, 0}));
+    EXPECT_TRUE(session.reuses({type, 99, 0, 0})) << "nobody has data";
+  });
+}
+
+TEST(KeptPlans, ReadsGoByThePlansOfWrites) {
+  with_file([](Session& session) {
+    const access::Type type = dealt(session.rank, 8);
+    EXPECT_FALSE(session.reuses({type, 0, 0, 400}));
+    EXPECT_TRUE(session.reuses({type, 0, 0, 400, false}));
+    EXPECT_EQ(session.moved, 400);
+    EXPECT_TRUE(session.reuses({type, 1600, 0, 400, false})) << "behind the end";
+    EXPECT_EQ(session.moved, 0);
+    EXPECT_TRUE(session.reuses({type, 1600, 0, 400}));
+    EXPECT_TRUE(session.reuses({type, 1600, 0, 400, false})) << "the file has grown";
+    EXPECT_EQ(session.moved, 400);
+    trace::OpTrace trace(nullptr);
+    EXPECT_TRUE(session.file->set_size(1600 + 80, trace, {}).ok());
+    EXPECT_TRUE(session.reuses({type, 1600, 0, 400, false})) << "it has been cut";
+    EXPECT_EQ(session.moved, session.rank < 2 ? 24 : 16);
+  });
+}
+
+TEST(KeptPlans, AFailureIsEverybodysAndThePlanStays) {
+  with_file([](Session& session) {
+    const access::Type type = dealt(session.rank, 8);
+    EXPECT_FALSE(session.reuses({type, 0, 0, 400}));
+    for (int failing = 0; failing < kRanks; ++failing) {
+      Call call{type, 0, 0, 400};
+      if (session.rank == failing) call.local = Status::failure(Code::kArgument, "for a test");
+      EXPECT_FALSE(session.reuses(call));
+      EXPECT_EQ(session.status.code(), Code::kArgument);
+      EXPECT_TRUE(session.reuses({type, 0, 0, 400}));
+    }
+  });
+}
+
+TEST(KeptPlans, AtomicCallsInBetweenMakeNoDifference) {
+  with_file([](Session& session) {
+    const Call call{dealt(session.rank, 8), 0, 0, 400};
+    trace::OpTrace trace(nullptr);
+    EXPECT_FALSE(session.reuses(call));
+    EXPECT_TRUE(session.file->set_atomicity(true, trace, {}).ok());
+    EXPECT_FALSE(session.reuses(call)) << "then nobody aggregates";
+    EXPECT_TRUE(session.file->set_atomicity(false, trace, {}).ok());
+    EXPECT_TRUE(session.reuses(call));
+  });
+}
+
+TEST(KeptPlans, AFewOfThemTakeTurns) {
+  with_file([](Session& session) {
+    const auto call = [&](Offset length) { return Call{dealt(session.rank, length), 0, 0, 60}; };
+    const auto most = static_cast<Offset>(strategy::kPlansMost);
+    for (Offset length = 1; length <= most; ++length) EXPECT_FALSE(session.reuses(call(length)));
+    for (Offset length = 1; length <= most; ++length) EXPECT_TRUE(session.reuses(call(length)));
+    EXPECT_FALSE(session.reuses(call(most + 1)));
+    EXPECT_FALSE(session.reuses(call(1))) << "used least recently";
+    EXPECT_TRUE(session.reuses(call(3)));
+    EXPECT_FALSE(session.reuses(call(2)));
+  });
+}
+
+TEST(KeptPlans, WhoIsReachedLateIsToldOnce) {
+  with_file([](Session& session) {
+    // Small blocks that move through the windows: now the one, now the other aggregator has all.
+    const access::Type type = dealt(session.rank, 8, 3);
+    EXPECT_FALSE(session.reuses({type, 0, 0, 24}));
+    for (Offset displacement = 0; displacement < 40000; displacement += 1500) EXPECT_TRUE(session.reuses({type, displacement, 0, 24}));
+    const std::int64_t told = session.count(Counter::kRequestBytes);
+    for (Offset displacement = 0; displacement < 40000; displacement += 1500) {
+      EXPECT_TRUE(session.reuses({type, displacement, 0, 24}));
+      EXPECT_TRUE(session.reuses({type, displacement, 0, 24, false}));
+    }
+    EXPECT_LE(session.count(Counter::kRequestBytes) - told, static_cast<std::int64_t>(2 * 27 * 2 * sizeof(Ballot)));
+  });
+}
+
+Ballot ballot_of(std::vector<Candidate> candidates) {
+  Ballot ballot;
+  for (const Candidate& candidate : candidates) ballot.candidates[static_cast<std::size_t>(ballot.count++)] = candidate;
+  return ballot;
+}
+
+std::vector<std::pair<std::int64_t, Offset>> listed(const Ballot& ballot) {
+  std::vector<std::pair<std::int64_t, Offset>> list;
+  for (int i = 0; i < ballot.count; ++i) list.emplace_back(ballot.candidates[static_cast<std::size_t>(i)].plan, ballot.candidates[static_cast<std::size_t>(i)].shift);
+  return list;
+}
+
+TEST(Ballots, WhatAllCanGoByIsLeft) {
+  const Offset any = Candidate::kAnywhere;
+  const std::vector<Ballot> ballots{ballot_of({{9, 5}, {7, any}, {4, 1}, {2, 8}}), ballot_of({{9, any}, {8, 1}, {7, any}, {4, 1}}),
+                                    ballot_of({{9, 5}, {7, 3}, {4, 2}}), ballot_of({{9, 5}, {7, 3}, {5, 1}, {4, any}})};
+  std::vector<std::size_t> order{0, 1, 2, 3};
+  do {
+    Ballot all = ballots[order[0]];
+    for (const std::size_t i : order) all.join(ballots[i]);
+    EXPECT_EQ(listed(all), (std::vector<std::pair<std::int64_t, Offset>>{{9, 5}, {7, 3}}));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Ballots, FailuresAndTheSizeOfTheFileAreSpread) {
+  Ballot a, b;
+  a.code = 3;
+  b.file_bytes = 0;
+  a.join(b);
+  b.join(a);
+  EXPECT_EQ(a.code, 3);
+  EXPECT_EQ(b.code, 3);
+  EXPECT_EQ(a.file_bytes, 0);
+}
+
+}  // namespace
+}  // namespace penstock

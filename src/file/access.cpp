@@ -187,8 +187,9 @@ namespace {
 class AggregatorTarget final : public strategy::Target {
  public:
   /// `forgets_first`: what this node has cached may be older than what other nodes wrote.
-  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right, bool forgets_first)
-      : open_(std::move(open)), right_(std::move(right)), forgets_first_(forgets_first) {}
+  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right,
+                   std::function<void(std::span<const store::Transfer>)> note, bool forgets_first)
+      : open_(std::move(open)), right_(std::move(right)), note_(std::move(note)), forgets_first_(forgets_first) {}
 
   Result<Offset> size() override {
     const Result<store::File*> file = open_();
@@ -213,6 +214,7 @@ class AggregatorTarget final : public strategy::Target {
         WriteGuard::lock(**file, *right, batch.front().offset, last.offset + static_cast<Offset>(last.length));
     if (!guard.ok()) return guard.status();
     wrote_ = true;
+    note_(batch);
     return (*file)->write(batch);
   }
   [[nodiscard]] bool wrote() const { return wrote_; }
@@ -220,6 +222,7 @@ class AggregatorTarget final : public strategy::Target {
  private:
   std::function<Result<store::File*>()> open_;
   std::function<Result<WriteRight>(store::File&)> right_;
+  std::function<void(std::span<const store::Transfer>)> note_;  ///< what is going to be written
   bool forgets_first_;
   bool forgot_ = false;
   bool wrote_ = false;
@@ -233,7 +236,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
         PENSTOCK_TRY(open_store());
         return opened_.load(std::memory_order_acquire);
       },
-      [this](store::File& store_file) { return write_right(store_file, hints()); }, !nodes_see_each_other());
+      [this](store::File& store_file) { return write_right(store_file, hints()); },
+      [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, !nodes_see_each_other());
   // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
   // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
   const bool has_data = local.ok() && request.bytes > 0;

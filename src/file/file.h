@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "hints/hints.h"
 #include "plan/aggregation.h"
 #include "plan/choose.h"
+#include "plan/node_shares.h"
+#include "plan/striping.h"
 #include "store/store.h"
 #include "strategy/window.h"
 #include "trace/trace.h"
@@ -107,8 +110,8 @@ struct OpenedFacts {
   char file_system[32] = {};
   bool node_local = false;
   bool coherent_between_nodes = false;
-  Offset stripe_bytes = 0;
-  int stripe_count = 1;
+  plan::Striping striping;
+  int interfaces = 0;  ///< of a node to the network, where that placed aggregators
   Offset size_bytes = 0;
 };
 
@@ -177,6 +180,14 @@ class File {
   /// Collective.  Accesses that are under way may still follow the hints of before.
   Status set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local);
   [[nodiscard]] const OpenedFacts& facts() const { return facts_; }
+  /// How the storage has the file: what planning may rely on to be the same on all ranks.
+  [[nodiscard]] const plan::Striping& striping() const { return facts_.striping; }
+  /// The ranks that access the file in collective calls, ascending; none: each rank for itself.
+  [[nodiscard]] const std::vector<int>& aggregators() const { return placement_.global; }
+  /// Whether the hint cb_config_list says where they are.
+  [[nodiscard]] bool follows_config_list() const { return !aggregators_of_node_.empty(); }
+  /// A sentence for the log about a hint that the open could not follow; empty when there is none.  On rank 0.
+  [[nodiscard]] const std::string& remark() const { return remark_; }
   [[nodiscard]] const Mode& mode() const { return mode_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] comm::Comm& comm() { return *comm_; }
@@ -190,6 +201,9 @@ class File {
   Status open_here(store::OpenOptions options);
   /// Opens the file on nodes other than rank 0's, while its name is there.  Collective.
   Status open_on_every_node();
+  /// Finds out how many aggregators each node has by rank 0's list of nodes: those that cb_nodes asks for, or what the list allows, or what suits a striped file.
+  /// `otherwise`: how many there were without a list.  Collective.
+  Status follow_list(int otherwise);
   /// Finds this rank's place among the aggregators.  Collective; false on all ranks where some team cannot be had.
   bool join_team(int local_per_node, int aggregators);
   [[nodiscard]] store::OpenOptions open_options() const;
@@ -221,6 +235,8 @@ class File {
   /// whoever wrote it for it and whoever reads it for it (MPI 4.1 section 14.6.1).
   Status show_own_writes();
   Status see_aggregators_writes(bool wrote_for_others, const Status& mine);  ///< collective
+  /// Remembers which stripes of a turn this rank wrote to as an aggregator.
+  void note_stripes(std::span<const store::Transfer> batch);
   [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
@@ -259,8 +275,11 @@ class File {
   std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
   std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
+  std::vector<int> aggregators_of_node_;  ///< by the hint; empty: evenly
+  std::string remark_;
   plan::Placement placement_;
   plan::DomainRules domains_;     ///< among the global aggregators
+  std::vector<bool> stripes_written_;  ///< of a turn; as an aggregator.  Collective accesses come one after another
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another

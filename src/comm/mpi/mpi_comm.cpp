@@ -129,6 +129,7 @@ class MpiExchange final : public Exchange {
   }
 
   Status wait_for(std::vector<MPI_Request>& requests) {
+    if (by_errand_ && last_ticket_ == 0) return {};  // nothing was posted: nobody may be there to carry anything in a group of one
     if (by_errand_) {
       last_ticket_ = Errands::of_process().post([this, &requests] { return !failure_.ok() || all_done(requests, failure_); });
       Errands::of_process().wait(last_ticket_);

@@ -13,7 +13,7 @@ inline constexpr int kInterfacesMost = 16;
 /// most kInterfacesMost; 1 where nothing can be read.  `classes`: where the kernel shows devices by class.
 ///
 /// Read from sysfs and not asked of hwloc, which reads the same files: hwloc does not tell speed or state, without which administration networks count;
-/// discovering a machine's topology takes it milliseconds, this takes a tenth of one; and MPI libraries bring a libhwloc of their own, next to which a preloaded
+/// discovering a machine's topology takes it milliseconds, this takes a few tenths of one; and MPI libraries bring a libhwloc of their own, next to which a preloaded
 /// library had better not load another.
 int network_interfaces(const std::string& classes = "/sys/class");
 

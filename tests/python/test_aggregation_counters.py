@@ -6,6 +6,7 @@ write or read the windows in turn.  So a window needs one message from every oth
 
 import json
 import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass, fields
@@ -194,3 +195,14 @@ def test_writers_of_targets_are_counted(mpi):
     settings = {"PENSTOCK_LUSTRE_LAYOUT": "1k:7", "PENSTOCK_HINTS": "penstock_strategy=two_phase;cb_nodes=3"}
     written, _ = reported(mpi, mpi.programs / "unfit.jsonl", [name], settings)
     assert 7 < written["counters"]["target_writers"] <= 21
+
+
+def test_a_layout_may_be_the_bytes_that_lustre_tells(mpi):
+    """A plain layout of four stripes of 2 KiB, each on a target of its own."""
+    image = struct.pack("<IIQQIHH", 0x0BD10BD0, 1, 0, 0, 2048, 4, 0)
+    image += b"".join(struct.pack("<QQII", 1, 0, 0, target) for target in (7, 3, 5, 1))
+    layout = mpi.programs / "layout.lov"
+    layout.write_bytes(image)
+    settings = {"PENSTOCK_LUSTRE_LAYOUT": str(layout), "PENSTOCK_HINTS": "penstock_strategy=two_phase"}
+    written, _ = reported(mpi, mpi.programs / "image.jsonl", [mpi.programs / "image.data"], settings)
+    assert written["counters"]["target_writers"] == 4

@@ -28,6 +28,7 @@ class Hint:
             "switch": "enable | disable | automatic",
             "bytes": "bytes",
             "count": "number",
+            "nodes": "node:number,...",
             "fact": "told, never taken",
         }.get(self.kind, "text")
 

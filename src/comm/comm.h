@@ -97,12 +97,19 @@ class Comm {
   virtual Verdict agree_same(const Verdict& mine, std::uint64_t fingerprint);
 
   // --- The same agreement off the caller's thread. ------------------------------------------------------------
-  /// True when agree() may be called from a thread of ours although the program asked for less than
-  /// MPI_THREAD_MULTIPLE (one node: no MPI inside), or MPI is thread-safe anyway.
+  /// True when agree() may be called from a thread of ours (comm/errands.h): it needs no MPI, MPI is thread-safe, or errands are carried.  The same on
+  /// all ranks.
   [[nodiscard]] virtual bool may_agree_in_background() const = 0;
 
-  /// True when exchange(), all_gather() and the like may be called from a thread of ours as well.
+  /// True when exchange() and teams may be used on a thread of ours as well.  The same on all ranks.
   [[nodiscard]] virtual bool may_exchange_in_background() const = 0;
+
+  /// True when lock() and unlock() may be called from a thread of ours.
+  [[nodiscard]] virtual bool may_lock_in_background() const = 0;
+
+  /// True when a thread of the program that waits for one of ours has to call help_background() again and again: it carries errands, and returns at once.
+  [[nodiscard]] virtual bool background_needs_help() const { return false; }
+  virtual void help_background() {}
 
   /// True when the program may make calls from several threads at the same time.
   [[nodiscard]] virtual bool calls_may_overlap() const = 0;

@@ -85,7 +85,7 @@ Result<NodeSegment> NodeSegment::open(std::size_t size_bytes, const Name& name) 
 void NodeSegment::remove_name(const Name& name) { shm_unlink(name.data()); }
 
 Result<NodeSegment> NodeSegment::map(int descriptor, std::size_t size_bytes) {
-  void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor, 0);
   if (memory == MAP_FAILED) return Status::from_errno(errno, "mapping shared memory");
   NodeSegment segment;
   segment.memory_ = memory;

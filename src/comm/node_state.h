@@ -101,6 +101,8 @@ struct NodeState {
   /// Processors that the ranks may run on, one bit each; filled while the group is made.
   static constexpr int kProcessorWords = 16;
   alignas(64) std::atomic<std::uint64_t> processors[kProcessorWords] = {};
+  /// Ranks none of whose background threads gets at MPI; counted while the group is made.
+  std::atomic<std::uint32_t> ranks_without_background{0};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free &&
                   std::atomic<Offset>::is_always_lock_free,

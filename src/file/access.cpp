@@ -19,6 +19,11 @@ using trace::PhaseScope;
 
 constexpr Offset kNowhere = -1;
 
+/// Whether an access by a view that is not contiguous ends at or beyond the largest offset.
+bool wraps(const View& view, Offset position, Offset bytes) {
+  return position + bytes > view.surely_fits && access::bounds_of(view.filetype, position, bytes).end == INT64_MAX;
+}
+
 plan::StoreFacts facts_of(const store::Traits& traits) {
   return {traits.can_map, traits.maps_coherent, traits.node_local, traits.range_locks};
 }
@@ -82,7 +87,7 @@ Result<Offset> File::position_of_etype(const View& view, Offset etype, Offset by
   Offset position = 0;
   Offset end = 0;
   if (!checked_multiply(etype, view.etype_size, position) || !checked_add(position, bytes, end) ||
-      (view.contiguous && !checked_add(view.contiguous_start, end, end)))
+      (view.contiguous && !checked_add(view.contiguous_start, end, end)) || (!view.contiguous && wraps(view, position, bytes)))
     return Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(bytes) + " bytes at etype " +
                                                 std::to_string(etype) + " ends beyond the largest offset");
   return position;
@@ -182,9 +187,9 @@ namespace {
 class AggregatorTarget final : public strategy::Target {
  public:
   /// `forgets_first`: what this node has cached may be older than what other nodes wrote.
-  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right, std::atomic<bool>& wrote_since_read,
-                   bool forgets_first)
-      : open_(std::move(open)), right_(std::move(right)), wrote_since_read_(wrote_since_read), forgets_first_(forgets_first) {}
+  AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right,
+                   std::function<void(std::span<const store::Transfer>)> note, std::atomic<bool>& wrote_since_read, bool forgets_first)
+      : open_(std::move(open)), right_(std::move(right)), note_(std::move(note)), wrote_since_read_(wrote_since_read), forgets_first_(forgets_first) {}
 
   Result<Offset> size() override {
     const Result<store::File*> file = open_();
@@ -214,6 +219,7 @@ class AggregatorTarget final : public strategy::Target {
         WriteGuard::lock(**file, *right, batch.front().offset, last.offset + static_cast<Offset>(last.length));
     if (!guard.ok()) return guard.status();
     wrote_ = true;
+    note_(batch);
     return (*file)->write(batch);
   }
   [[nodiscard]] bool wrote() const { return wrote_; }
@@ -221,6 +227,7 @@ class AggregatorTarget final : public strategy::Target {
  private:
   std::function<Result<store::File*>()> open_;
   std::function<Result<WriteRight>(store::File&)> right_;
+  std::function<void(std::span<const store::Transfer>)> note_;  ///< what is going to be written
   std::atomic<bool>& wrote_since_read_;
   bool forgets_first_;
   bool forgot_ = false;
@@ -235,8 +242,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
         PENSTOCK_TRY(open_store());
         return opened_.load(std::memory_order_acquire);
       },
-      [this](store::File& store_file) { return write_right(store_file, hints()); }, wrote_since_read_,
-      !nodes_see_each_other());
+      [this](store::File& store_file) { return write_right(store_file, hints()); },
+      [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, wrote_since_read_, !nodes_see_each_other());
   // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
   // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
   const bool has_data = local.ok() && request.bytes > 0;
@@ -244,10 +251,6 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                                                           access::offset_of(view.filetype, position) < 0)));
   const Offset bytes = has_data && !alone ? request.bytes : 0;
   const access::Tiling file = bytes == 0 ? access::bytes_at(0) : view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
-  Status mine = local;
-  // The positions of a contiguous view have been checked, and may end at the largest offset.
-  if (bytes > 0 && !view.contiguous && access::bounds_of(file, position, bytes).end == INT64_MAX)
-    mine = Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(bytes) + " bytes ends beyond the largest offset");
   const strategy::Collective access{.comm = *comm_,
                                     .team = *team_,
                                     .placement = placement_,
@@ -264,9 +267,9 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .may_decline = may_decline_,
                                     .trace = trace};
   const bool blind = !nodes_see_each_other();
-  const Status shown = blind && mine.ok() ? show_own_writes() : mine;
+  const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
-  Status status = moved.ok() || !mine.ok() ? mine : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
+  Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
   if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
   if (!status.ok() || moved->stopped) return {status, 0};
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
@@ -425,11 +428,16 @@ Outcome File::move_stretch(store::File& store_file, WriteRight right, const Requ
   return finish(request, moved, trace);
 }
 
-std::shared_ptr<Pending> File::start(const Request& request, Status local, std::function<Outcome(Outcome)> transform,
+std::shared_ptr<Pending> File::start(const Request& request, Status local, Starting starting, std::function<Outcome(Outcome)> transform,
                                      std::function<void()> notify) {
   auto pending = std::make_shared<Pending>();
   pending->transform_ = std::move(transform);
   pending->notify_ = std::move(notify);
+  if (starting == Starting::kMayWait && request.collective && aggregates() && !comm_->may_exchange_in_background()) {
+    OpTrace trace(trace_, Phase::kPlan);
+    pending->finish(access(request, trace, std::move(local)));
+    return pending;
+  }
   const std::shared_ptr<const View> view = share_view();
   if (local.ok()) local = check_request(*view, request);
   if (trace_ != nullptr) {
@@ -451,6 +459,11 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, std::
     pending->finish({local.ok() ? position.status() : local, 0});
     return pending;
   }
+  std::optional<Outcome> moved;
+  if (local.ok() && position.ok() && atomic() && !comm_->may_lock_in_background()) {
+    OpTrace trace(trace_, Phase::kPlan);
+    moved = carry_out(*view, request, *position, trace);
+  }
   const bool in_order = request.collective && comm_->may_agree_in_background();
   Worker* worker = &Worker::independent();
   {
@@ -462,25 +475,28 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, std::
       worker = collective_worker_.get();
     }
   }
-  auto job = [this, view, request, position, local, pending] { run_pending(view, request, position, local, pending); };
+  auto job = [this, view, request, position, local, pending, moved] { run_pending(view, request, position, local, pending, moved); };
   if (!worker->post(job)) job();
   return pending;
 }
 
 void File::run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
-                       const std::shared_ptr<Pending>& pending) {
+                       const std::shared_ptr<Pending>& pending, const std::optional<Outcome>& moved) {
   Outcome outcome;
   {
     OpTrace trace(trace_, Phase::kOther, /*background=*/true);
     if (local.ok()) local = position.status();
-    if (request.collective && aggregates() && aggregates_in_background_) {
+    if (moved.has_value()) {
+      outcome = *moved;
+      local = outcome.status;
+    } else if (request.collective && aggregates() && comm_->may_exchange_in_background()) {
       outcome = carry_out_together(*view, request, local.ok() ? *position : 0, trace, local);
       local = outcome.status;
     } else if (local.ok()) {
       outcome = carry_out(*view, request, *position, trace);
       local = outcome.status;
     }
-    // Where MPI cannot be called from here (several nodes, less than MPI_THREAD_MULTIPLE) each rank reports its own verdict.
+    // Where nobody can be asked from here (several nodes, less than MPI_THREAD_MULTIPLE, an MPI that calls nobody back) each rank reports its own verdict.
     if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
     outcome.status = local;
   }

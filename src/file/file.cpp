@@ -3,8 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
+
+#include "file/interfaces.h"
 
 namespace penstock::file {
 
@@ -30,17 +34,25 @@ struct OpenNotice {
   Offset alignment_bytes = 1;
   int aggregators = 0;
   int local_aggregators = 0;  ///< of each node; 0: every rank is one
+  bool by_list = false;       ///< rank 0 has a list of nodes to aggregate
   bool may_decline = false;
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
+
+/// How many global aggregators rank 0 wants.
+int aggregators_of(const comm::Topology& topology, const hints::Hints& hints, const plan::Striping& striping, int local_per_node, int interfaces) {
+  if (hints.aggregators > 0) return hints.aggregators;
+  const int processors = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  if (striping.stripe_bytes > 0) return plan::striped_aggregators(striping, topology.size, plan::workers(topology.node_of_rank, processors));
+  return plan::automatic_global(topology.node_of_rank, local_per_node, processors, interfaces);
+}
 
 OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
   OpenedFacts facts;
   std::strncpy(facts.file_system, traits.file_system.c_str(), sizeof facts.file_system - 1);
   facts.node_local = traits.node_local;
   facts.coherent_between_nodes = traits.coherent_between_nodes;
-  facts.stripe_bytes = traits.stripe_bytes;
-  facts.stripe_count = traits.stripe_count;
+  facts.striping = {traits.stripe_bytes, traits.stripe_count, traits.target_count, traits.block_bytes};
   facts.size_bytes = size_bytes;
   return facts;
 }
@@ -107,6 +119,9 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     store::OpenOptions options = file->open_options();
     options.create = mode.create;
     options.exclusive = mode.create && mode.exclusive;
+    options.stripe_bytes = hints.stripe_bytes;
+    options.stripe_count = hints.stripe_count;
+    options.first_device = hints.first_device;
     options.for_others = group.topology().size > 1;
     local = file->open_here(options);
     if (local.ok()) {
@@ -123,9 +138,13 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;
     if (hints.strategy != hints::Strategy::kTwoPhase) notice.local_aggregators = std::max(1, hints.local_aggregators);
-    notice.aggregators = hints.aggregators;
-    if (notice.aggregators == 0)
-      notice.aggregators = plan::automatic_global(group.topology().node_of_rank, notice.local_aggregators, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+    if (notice.window_bytes > 0) {
+      // Nodes of a job are alike, so rank 0's counts for all: that costs no message.
+      int& interfaces = notice.facts.interfaces;
+      interfaces = hints.interfaces > 0 ? hints.interfaces : group.topology().node_count > 1 ? network_interfaces() : 1;
+      notice.aggregators = aggregators_of(group.topology(), hints, notice.facts.striping, notice.local_aggregators, interfaces);
+      notice.by_list = !hints.config_list.empty();
+    }
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -140,17 +159,17 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
     file->may_decline_ = notice.may_decline;
+    if (notice.by_list) PENSTOCK_TRY(file->follow_list(notice.aggregators));
     // Where the ranks of some node share no memory, every rank sends for itself.
     if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
-    file->domains_ = {.aggregators = static_cast<int>(file->placement_.global.size()),
-                      .window_bytes = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes),
+    const plan::Placement& placement = file->placement_;
+    const auto aggregators = static_cast<int>(placement.global.size());
+    const Offset window_bytes = plan::window_bytes(static_cast<int>(placement.local.size()), notice.window_bytes);
+    file->domains_ = {.aggregators = aggregators,
+                      .window_bytes = plan::aligned_window_bytes(file->striping(), aggregators, window_bytes, notice.window_bytes),
                       .alignment_bytes = notice.alignment_bytes,
-                      .stripe_bytes = notice.facts.stripe_bytes,
-                      .stripe_count = notice.facts.stripe_count};
-    // Each process has a thread level of its own; what one cannot do in the background, none may begin.
-    comm::Verdict mine;
-    if (!group.may_exchange_in_background()) mine = {static_cast<std::int32_t>(Code::kUnsupported), 0, rank};
-    file->aggregates_in_background_ = group.agree(mine).ok();
+                      .stripe_bytes = file->striping().stripe_bytes,
+                      .stripe_count = file->striping().stripe_count};
   }
 
   if (mode.append) {
@@ -193,9 +212,46 @@ Status File::open_on_every_node() {
   return status_of(comm_->agree(verdict_of(local, topology.rank)), local, topology.rank, path_);
 }
 
+// Only rank 0 needs the names, and only one of each node has to tell it.
+Status File::follow_list(int otherwise) {
+  const comm::Topology& topology = comm_->topology();
+  constexpr std::size_t kNameBytes = 256;
+  const auto nodes = static_cast<std::size_t>(topology.node_count);
+  std::vector<char> name_of_node(topology.rank == 0 ? nodes * kNameBytes : kNameBytes, '\0');
+  (void)gethostname(name_of_node.data(), kNameBytes - 1);  // a node whose name cannot be had is none that a list names
+  std::vector<int> ranks_of_node(nodes, 0);
+  const std::unique_ptr<comm::Exchange> names = comm_->exchange();
+  Status local;
+  for (int rank = 0; rank < topology.size && local.ok() && topology.rank == 0; ++rank) {
+    const auto node = static_cast<std::size_t>(topology.node_of_rank[static_cast<std::size_t>(rank)]);
+    if (ranks_of_node[node]++ == 0 && node > 0) local = names->receive(rank, name_of_node.data() + node * kNameBytes, kNameBytes);
+  }
+  if (topology.rank != 0 && topology.rank_in_node == 0) local = names->send(0, name_of_node.data(), kNameBytes);
+  const Status waited = names->wait();
+  if (local.ok()) local = waited;
+  std::vector<int> shares(nodes, 0);
+  if (topology.rank == 0 && local.ok()) {
+    std::vector<std::string> spelled;
+    for (std::size_t node = 0; node < nodes; ++node) spelled.emplace_back(name_of_node.data() + node * kNameBytes);
+    const std::vector<hints::NodeLimit>& list = hints().config_list;
+    const std::vector<int> allowed = plan::node_shares(list, spelled, ranks_of_node, 0);
+    const int sum = std::accumulate(allowed.begin(), allowed.end(), 0);
+    int wanted = hints().aggregators;
+    if (wanted == 0 && sum > 0 && striping().stripe_bytes > 0) wanted = plan::striped_aggregators(striping(), topology.size, std::min(otherwise, sum));
+    shares = plan::node_shares(list, spelled, ranks_of_node, wanted);
+    if (sum == 0) remark_ = "cb_config_list: no node of this group may have aggregators by the list " + hints::text_of(list) + "; it is not followed";
+  }
+  const Status told = comm_->broadcast(shares.data(), nodes * sizeof(int), 0);
+  if (local.ok()) local = told;
+  PENSTOCK_TRY(agree_in_order(local));
+  if (std::accumulate(shares.begin(), shares.end(), 0) > 0) aggregators_of_node_ = std::move(shares);
+  return {};
+}
+
 bool File::join_team(int local_per_node, int aggregators) {
   const comm::Topology& topology = comm_->topology();
-  placement_ = plan::place(topology.node_of_rank, topology.rank, local_per_node, aggregators);
+  placement_ = aggregators_of_node_.empty() ? plan::place(topology.node_of_rank, topology.rank, local_per_node, aggregators)
+                                            : plan::place(topology.node_of_rank, topology.rank, local_per_node, aggregators_of_node_);
   Result<std::unique_ptr<comm::Team>> team = comm_->team(placement_.first, placement_.count);
   if (team.ok()) team_ = std::move(*team);
   return comm_->agree(verdict_of(team.status(), topology.rank)).ok();
@@ -231,9 +287,27 @@ Status File::open_store() {
   return open_here(options);
 }
 
-void File::drain_collectives() {
+void File::wait_for_background(const std::function<bool()>& over) {
   std::unique_lock lock(pending_mutex_);
-  pending_changed_.wait(lock, [this] { return pending_collectives_ == 0; });
+  if (!comm_->background_needs_help()) {
+    pending_changed_.wait(lock, over);
+    return;
+  }
+  constexpr std::chrono::microseconds kNap(50);
+  while (!over()) {
+    lock.unlock();
+    comm_->help_background();
+    lock.lock();
+    pending_changed_.wait_for(lock, kNap, over);
+  }
+}
+
+void File::drain_collectives() {
+  wait_for_background([this] { return pending_collectives_ == 0; });
+}
+
+void File::wait(Pending& pending) {
+  wait_for_background([&] { return pending.done(); });
 }
 
 Status File::agree(const Status& mine, trace::OpTrace& trace) {
@@ -257,10 +331,10 @@ Status File::agree_in_order(const Status& mine) {
 Status File::close(trace::OpTrace& trace) {
   {
     PhaseScope waiting(trace, Phase::kWait);
-    std::unique_lock lock(pending_mutex_);
-    pending_changed_.wait(lock, [this] { return pending_count_ == 0; });
+    wait_for_background([this] { return pending_count_ == 0; });
   }
   collective_worker_.reset();
+  trace.count(trace::Counter::kTargetWriters, std::count(stripes_written_.begin(), stripes_written_.end(), true));
   Status status;
   if (store_file_ != nullptr) {
     PhaseScope closing(trace, Phase::kOpen);
@@ -285,11 +359,38 @@ Status File::close(trace::OpTrace& trace) {
   return status;
 }
 
+void File::note_stripes(std::span<const store::Transfer> batch) {
+  const plan::Striping& striping = this->striping();
+  if (trace_ == nullptr || striping.stripe_bytes == 0) return;
+  const auto count = static_cast<std::size_t>(striping.stripe_count);
+  stripes_written_.resize(count);
+  for (const store::Transfer& transfer : batch) {
+    const Offset last = (transfer.offset + static_cast<Offset>(transfer.length) - 1) / striping.stripe_bytes;
+    Offset stripe = transfer.offset / striping.stripe_bytes;
+    for (std::size_t seen = 0; stripe <= last && seen < count; ++stripe, ++seen) stripes_written_[static_cast<std::size_t>(stripe) % count] = true;
+  }
+}
+
+namespace {
+
+/// Whole copies of the filetype of which all lie below the largest offset, as data positions.
+Offset surely_fits(const View& view) {
+  if (view.filetype_size == 0) return INT64_MAX;
+  const Offset room = INT64_MAX - std::max<Offset>(access::bounds_of(view.filetype, 0, view.filetype_size).end, 0);
+  if (room == 0) return 0;
+  Offset fits = 0;
+  if (view.filetype.extent <= 0 || !checked_multiply((room - 1) / view.filetype.extent, view.filetype_size, fits)) return INT64_MAX;
+  return fits;
+}
+
+}  // namespace
+
 Status File::set_view(const View& view, std::uint64_t fingerprint, trace::OpTrace& trace, Status local) {
   const int rank = comm_->topology().rank;
   // The two words take turns: the one that the new view will use was last touched two views ago, and every rank has agreed on a view
   // since.  So rank 0 may clear it before the agreement, and nobody can use it until the agreement is over.
   auto next = std::make_shared<View>(view);
+  next->surely_fits = surely_fits(view);
   next->shared_word = 1 - HeldView(*this)->shared_word;
   if (rank == 0 && comm_->words_and_lock().ok()) comm_->store(next->shared_word, 0);
   PENSTOCK_TRY(agree_same(local, fingerprint, trace));

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@
 #include "hints/hints.h"
 #include "plan/aggregation.h"
 #include "plan/choose.h"
+#include "plan/node_shares.h"
+#include "plan/striping.h"
 #include "store/store.h"
 #include "strategy/window.h"
 #include "trace/trace.h"
@@ -54,6 +58,7 @@ struct View {
   /// In one copy, offsets of bytes never decrease.  Else only those at which its pieces begin do not: elements at one place, or that begin
   /// inside of others, which MPI lets be read.
   bool in_order = true;
+  Offset surely_fits = 0;       ///< data positions before this one lie below the largest offset; set when it comes into force
   int shared_word = 0;          ///< which of the group's words is its shared pointer; set when it comes into force
 };
 
@@ -105,8 +110,8 @@ struct OpenedFacts {
   char file_system[32] = {};
   bool node_local = false;
   bool coherent_between_nodes = false;
-  Offset stripe_bytes = 0;
-  int stripe_count = 1;
+  plan::Striping striping;
+  int interfaces = 0;  ///< of a node to the network, where that placed aggregators
   Offset size_bytes = 0;
 };
 
@@ -136,9 +141,16 @@ class File {
   [[nodiscard]] Status check_request(const Request& request) const;
 
   /// Starts the access and returns; the buffer is borrowed until done.  `transform` (may be empty) is applied to the outcome by the thread that
-  /// finishes, before done() turns true; `notify` (may be empty) runs after.  Local, also for collective requests (MPI 4.1 section 14.4.5).
-  std::shared_ptr<Pending> start(const Request& request, Status local, std::function<Outcome(Outcome)> transform,
+  /// finishes, before done() turns true; `notify` (may be empty) runs after.  Local, also for collective requests (MPI 4.1 section 14.4.5), unless
+  /// kMayWait allows to wait for other ranks, as the beginning of a split collective may: then no collective request is ever carried out by each rank for
+  /// itself where the file aggregates.
+  enum class Starting : std::uint8_t { kNeverWaits, kMayWait };
+  std::shared_ptr<Pending> start(const Request& request, Status local, Starting starting, std::function<Outcome(Outcome)> transform,
                                  std::function<void()> notify);
+  /// Whether what was started may need errands (comm/errands.h).
+  [[nodiscard]] bool needs_errands() const { return comm_->background_needs_help(); }
+  /// Blocks until it is done.  On a thread of the program, which may be needed for that.
+  void wait(Pending& pending);
 
   // --- Views and pointers. ---------------------------------------------------------------------------------------
   /// Collective.  `fingerprint` must be equal on all ranks (etype extent and data representation).  Both pointers return to 0.
@@ -168,6 +180,14 @@ class File {
   /// Collective.  Accesses that are under way may still follow the hints of before.
   Status set_hints(const hints::Hints& hints, trace::OpTrace& trace, Status local);
   [[nodiscard]] const OpenedFacts& facts() const { return facts_; }
+  /// How the storage has the file: what planning may rely on to be the same on all ranks.
+  [[nodiscard]] const plan::Striping& striping() const { return facts_.striping; }
+  /// The ranks that access the file in collective calls, ascending; none: each rank for itself.
+  [[nodiscard]] const std::vector<int>& aggregators() const { return placement_.global; }
+  /// Whether the hint cb_config_list says where they are.
+  [[nodiscard]] bool follows_config_list() const { return !aggregators_of_node_.empty(); }
+  /// A sentence for the log about a hint that the open could not follow; empty when there is none.  On rank 0.
+  [[nodiscard]] const std::string& remark() const { return remark_; }
   [[nodiscard]] const Mode& mode() const { return mode_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] comm::Comm& comm() { return *comm_; }
@@ -181,6 +201,9 @@ class File {
   Status open_here(store::OpenOptions options);
   /// Opens the file on nodes other than rank 0's, while its name is there.  Collective.
   Status open_on_every_node();
+  /// Finds out how many aggregators each node has by rank 0's list of nodes: those that cb_nodes asks for, or what the list allows, or what suits a striped file.
+  /// `otherwise`: how many there were without a list.  Collective.
+  Status follow_list(int otherwise);
   /// Finds this rank's place among the aggregators.  Collective; false on all ranks where some team cannot be had.
   bool join_team(int local_per_node, int aggregators);
   [[nodiscard]] store::OpenOptions open_options() const;
@@ -212,6 +235,8 @@ class File {
   /// whoever wrote it for it and whoever reads it for it (MPI 4.1 section 14.6.1).
   Status show_own_writes();
   Status see_aggregators_writes(bool wrote_for_others, const Status& mine);  ///< collective
+  /// Remembers which stripes of a turn this rank wrote to as an aggregator.
+  void note_stripes(std::span<const store::Transfer> batch);
   [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
@@ -226,14 +251,17 @@ class File {
   Status agree_same(const Status& mine, std::uint64_t fingerprint, trace::OpTrace& trace);
   Status agree_in_order(const Status& mine);
   void drain_collectives();
+  /// Until `over`, which is asked under pending_mutex_.
+  void wait_for_background(const std::function<bool()>& over);
   Result<Offset> end_in_etypes(const View& view);
   /// Where MPI gives no words between nodes: the failure of everything that needs the shared pointer.
   [[nodiscard]] Status shared_pointer_works() const;
   Result<Offset> shared_position(const View& view);
   [[nodiscard]] Result<Offset> place_of(const View& view, Offset offset_etypes) const;  ///< absolute, in bytes
   Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
+  /// `moved`: what came of it, where that had to be done before.
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
-                   const std::shared_ptr<Pending>& pending);
+                   const std::shared_ptr<Pending>& pending, const std::optional<Outcome>& moved);
 
   std::unique_ptr<comm::Comm> comm_;
   store::Store& store_;
@@ -247,12 +275,14 @@ class File {
   std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
   std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
+  std::vector<int> aggregators_of_node_;  ///< by the hint; empty: evenly
+  std::string remark_;
   plan::Placement placement_;
   plan::DomainRules domains_;     ///< among the global aggregators
+  std::vector<bool> stripes_written_;  ///< of a turn; as an aggregator.  Collective accesses come one after another
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
-  bool aggregates_in_background_ = false;  ///< the same on all ranks
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   const bool calls_may_overlap_;

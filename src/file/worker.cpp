@@ -4,6 +4,8 @@
 #include <csignal>
 #include <system_error>
 
+#include "comm/errands.h"
+
 namespace penstock::file {
 
 Worker::~Worker() {
@@ -38,6 +40,7 @@ bool Worker::post(std::function<void()> job) {
 }
 
 void Worker::run() {
+  const comm::ThreadOfOurs mark;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });

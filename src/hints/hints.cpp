@@ -82,6 +82,10 @@ Canonical canonical(const HintRow& row, std::string_view value) {
   if (row.type == "choice") return choice_value(row, value);
   if (row.type == "bytes" || row.type == "count") return number_value(row, value);
   if (row.name == kPermissions && !permission_bits(value)) return std::nullopt;
+  if (row.type == "nodes") {
+    const std::optional<std::vector<NodeLimit>> list = parse_config_list(value);
+    return list ? Canonical(text_of(*list)) : std::nullopt;
+  }
   return std::string(value);
 }
 
@@ -103,6 +107,7 @@ std::string expected(const HintRow& row) {
   }
   if (row.type == "bytes") return limits(row, "a number of bytes, plain or with k, m or g behind it,");
   if (row.type == "count") return limits(row, "a number");
+  if (row.type == "nodes") return "entries like node:number joined by commas, where * stands for all other nodes or for all ranks of a node";
   if (row.name == kPermissions) return "permission bits as octal digits, 7777 at most";
   return "text without a zero byte";
 }
@@ -169,6 +174,11 @@ void read_fields(Hints& hints) {
   hints.collective_buffer_bytes = bytes_in_force(hints, "cb_buffer_size", hints.collective_buffer_bytes);
   hints.aggregators = static_cast<int>(bytes_in_force(hints, "cb_nodes", hints.aggregators));
   hints.local_aggregators = static_cast<int>(bytes_in_force(hints, "penstock_local_aggregators", hints.local_aggregators));
+  hints.config_list = parse_config_list(in_force(hints, "cb_config_list")).value_or(std::vector<NodeLimit>());
+  hints.interfaces = static_cast<int>(bytes_in_force(hints, "penstock_interfaces", hints.interfaces));
+  hints.stripe_bytes = bytes_in_force(hints, "striping_unit", 0);
+  hints.stripe_count = static_cast<int>(bytes_in_force(hints, "striping_factor", 0));
+  hints.first_device = static_cast<int>(bytes_in_force(hints, "start_iodevice", -1));
   hints.sieve_reads = switch_in_force(hints, "romio_ds_read");
   hints.sieve_writes = switch_in_force(hints, "romio_ds_write");
   hints.no_atime = switch_in_force(hints, "penstock_no_atime");

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/units.h"
+#include "hints/config_list.h"
 
 namespace penstock::hints {
 
@@ -26,6 +27,11 @@ struct Hints {
   Offset collective_buffer_bytes = 16 << 20;
   int aggregators = 0;  ///< from cb_nodes; 0: automatic
   int local_aggregators = 0;  ///< of each node; 0: one
+  std::vector<NodeLimit> config_list;  ///< from cb_config_list: aggregators of each node; empty: evenly
+  int interfaces = 0;  ///< of a node, to the network; 0: to be found out
+  Offset stripe_bytes = 0;  ///< of a new file; 0: as the file system likes
+  int stripe_count = 0;     ///< the same; -1: over all devices
+  int first_device = -1;    ///< the same: its number; -1: as the file system likes
   Switch sieve_reads = Switch::kAutomatic;
   Switch sieve_writes = Switch::kAutomatic;
   Switch no_atime = Switch::kAutomatic;

@@ -7,6 +7,7 @@
 #include "mpi/datatype.h"
 #include "mpi/errors.h"
 #include "mpi/handles.h"
+#include "mpi/progress.h"
 #include "mpi/requests.h"
 
 namespace penstock::mpi {
@@ -176,7 +177,7 @@ int nonblocking(const Call& call, MPI_Request* mpi_request) {
   if (!local.ok()) {
     // What is wrong with the arguments is told at once, and there is no request.  The other ranks of a collective call hear of it in the
     // agreement, which this rank joins in the background.
-    if (call.collective) open->file->start(request, local, {}, {});
+    if (call.collective) start_in_background(*open->file, request, local, {}, {});
     return report_failure(call.fh, local, trace);
   }
   Status started = start_request(open, call.fh, request, std::move(local), finisher(call, request, converted), mpi_request);
@@ -200,7 +201,11 @@ int split_begin(const Call& call, Split::Kind kind) {
   }
   open->split.kind = kind;
   open->split.buffer = call.buffer;
-  open->split.pending = open->file->start(request, std::move(local), finisher(call, request, converted), {});
+  lock.unlock();
+  std::shared_ptr<file::Pending> pending =
+      start_in_background(*open->file, request, std::move(local), finisher(call, request, converted), {}, file::File::Starting::kMayWait);
+  lock.lock();
+  open->split.pending = std::move(pending);
   return MPI_SUCCESS;
 }
 
@@ -217,7 +222,7 @@ int split_end(MPI_File fh, const void* buffer, MPI_Status* status, Split::Kind k
   }
   const Split split = std::exchange(open->split, Split{});
   lock.unlock();
-  split.pending->wait();
+  open->file->wait(*split.pending);
   const Outcome& outcome = split.pending->outcome();
   set_status(status, outcome.bytes);
   if (!outcome.status.ok()) {

@@ -14,6 +14,7 @@
 #include "mpi/errors.h"
 #include "mpi/handles.h"
 #include "mpi/info.h"
+#include "mpi/progress.h"
 #include "mpi/real.h"
 #include "mpi/report.h"
 #include "mpi/requests.h"
@@ -117,6 +118,7 @@ Status open_bypassed(MPI_Comm comm, const char* filename, int access_mode, MPI_I
 }
 
 Status open_here(MPI_Comm comm, const char* filename, int access_mode, MPI_Info info, OpenFile& open) {
+  promise_errands();
   Result<std::unique_ptr<comm::Comm>> group = comm::make_mpi_comm(comm);
   if (!group.ok()) return group.status().with_context(filename != nullptr ? filename : "open");
   Result<OpenArguments> arguments = read_open_arguments(filename, info);
@@ -145,6 +147,10 @@ Status open_here(MPI_Comm comm, const char* filename, int access_mode, MPI_Info 
                                                                 open.trace.get(), std::move(local));
   if (!opened.ok()) return opened.status();
   open.file = std::move(*opened);
+  if (const std::string& remark = open.file->remark(); !remark.empty()) {
+    log_line(values.path + ": " + remark);
+    open.complaints.push_back(remark);
+  }
   return status_from_mpi(PMPI_Comm_group(comm, &open.group), "open");
 }
 
@@ -283,6 +289,18 @@ hints::Hints merged_hints(OpenFile& open, MPI_Info info, Status& status) {
   return std::move(parsed.hints);
 }
 
+/// As many of `ranks` as an info value has room for, as ROMIO writes them.
+std::string listed(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) {
+    const std::string next = std::to_string(rank);
+    if (text.size() + 1 + next.size() >= MPI_MAX_INFO_VAL) break;
+    if (!text.empty()) text += ' ';
+    text += next;
+  }
+  return text;
+}
+
 /// A non-blocking write that failed where nobody could be told.
 Status take_deferred(OpenFile& open) {
   std::lock_guard lock(open.mutex);
@@ -401,9 +419,17 @@ int get_info(MPI_File fh, MPI_Info* info_used) {
     pairs["romio_visibility_immediate"] = !several_nodes || facts.coherent_between_nodes ? "true" : "false";
     pairs["romio_filesystem_type"] = facts.file_system;
     pairs["penstock_store"] = "posix";
-    if (facts.stripe_bytes > 0) {
-      pairs["striping_unit"] = std::to_string(facts.stripe_bytes);
-      pairs["striping_factor"] = std::to_string(facts.stripe_count);
+    // What was asked for says nothing of what the file got.
+    for (const char* asked : {"striping_unit", "striping_factor", "start_iodevice"}) pairs.erase(asked);
+    if (facts.striping.stripe_bytes > 0) {
+      pairs["striping_unit"] = std::to_string(facts.striping.stripe_bytes);
+      pairs["striping_factor"] = std::to_string(facts.striping.stripe_count);
+    }
+    if (const std::vector<int>& aggregators = open.file->aggregators(); !aggregators.empty()) {
+      pairs["cb_nodes"] = std::to_string(aggregators.size());
+      pairs["romio_aggregator_list"] = listed(aggregators);
+      pairs["penstock_interfaces"] = std::to_string(facts.interfaces);
+      if (!open.file->follows_config_list()) pairs.erase("cb_config_list");
     }
     return make_info(pairs, info_used);
   });

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include "mpi/errors.h"
@@ -41,8 +42,24 @@ Environment read_environment() {
   return result;
 }
 
+/// Bytes of a layout as Lustre tells them, when the text is the name of a file, or the layout written out.
+Result<store::StripeLayout> pretended_layout(const std::string& text) {
+  if (text.find('/') == std::string::npos || text.find(':') != std::string::npos) return store::layout_of_text(text);
+  const std::string value = text_of(text);
+  return store::parse_layout(std::as_bytes(std::span(value)));
+}
+
+store::PosixStore* make_posix_store() {
+  const std::string text = variable("PENSTOCK_LUSTRE_LAYOUT");
+  if (text.empty()) return new store::PosixStore;
+  Result<store::StripeLayout> layout = pretended_layout(text);
+  if (layout.ok()) return new store::PosixStore(std::move(*layout));
+  log_line("PENSTOCK_LUSTRE_LAYOUT: " + std::string(layout.status().text()));
+  return new store::PosixStore;
+}
+
 store::Store& make_store() {
-  static auto* const by_name = new store::PosixStore;
+  static auto* const by_name = make_posix_store();
   static auto* const posix = new store::PinnedStore(*by_name);
   const std::string text = variable("PENSTOCK_FAULT");
   if (text.empty()) return *posix;

@@ -15,7 +15,9 @@
 #include <mutex>
 #include <vector>
 
+#include "comm/errands.h"
 #include "mpi/errors.h"
+#include "mpi/progress.h"
 #include "mpi/real.h"
 
 namespace penstock::mpi {
@@ -84,6 +86,7 @@ void complete(Operation* operation) {
 
 int poll(void* state, MPI_Status*) {
   auto* operation = static_cast<Operation*>(state);
+  (void)comm::Errands::of_process().progress();
   if (operation->pending->done()) {
     complete(operation);
   } else {
@@ -98,6 +101,7 @@ int wait_for(int count, void** states, double, MPI_Status*) {
   for (int i = 0; i < count; ++i) {
     auto* operation = static_cast<Operation*>(states[i]);
     while (!operation->pending->done()) {
+      (void)comm::Errands::of_process().progress();
       int arrived = 0;
       PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &arrived, MPI_STATUS_IGNORE);
       sched_yield();
@@ -112,12 +116,7 @@ class Progressed {
  public:
   /// False when this MPI has no such engine.
   static bool available() {
-    static const bool registered = [] {
-      using Callback = int();
-      using Register = int(Callback*);
-      auto* add = reinterpret_cast<Register*>(real_symbol("opal_progress_register"));
-      return add != nullptr && add(&Progressed::run) == 0;
-    }();
+    static const bool registered = called_by_progress_engine(&Progressed::run);
     return registered;
   }
 
@@ -209,14 +208,14 @@ Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, con
     notify = [operation] {
       if (operation->ready.fetch_add(1) == 1) complete(operation);
     };
-  std::shared_ptr<file::Pending> pending = open->file->start(request, std::move(local), std::move(finish), std::move(notify));
+  std::shared_ptr<file::Pending> pending = start_in_background(*open->file, request, std::move(local), std::move(finish), std::move(notify));
   operation->pending = pending;
   if (worker_completes) {
     if (operation->ready.fetch_add(1) == 1) complete(operation);
   } else if (progressed) {
     Progressed::add(operation);
   } else if (!polled) {
-    pending->wait();
+    open->file->wait(*pending);
     complete(operation);
   }
   return {};

@@ -2,6 +2,7 @@
 #include "plan/aggregation.h"
 
 #include <algorithm>
+#include <climits>
 
 namespace penstock::plan {
 
@@ -64,39 +65,69 @@ std::vector<int> global_aggregators(const std::vector<int>& node_of_rank, int co
   return chosen;
 }
 
-Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, int global) {
-  const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
-  std::vector<std::vector<int>> ranks_of_node(static_cast<std::size_t>(nodes));
+namespace {
+
+/// Places the local aggregators: of each node as many as `wanted` says.  Tells the ranks of each node's, in the order of the nodes.
+std::vector<std::vector<int>> place_local(const std::vector<int>& node_of_rank, int rank, const std::vector<int>& wanted, Placement& placement) {
+  std::vector<std::vector<int>> ranks_of_node(wanted.size()), local_of_node(wanted.size());
   for (int other = 0; other < static_cast<int>(node_of_rank.size()); ++other)
     ranks_of_node[static_cast<std::size_t>(node_of_rank[static_cast<std::size_t>(other)])].push_back(other);
-  const int wanted = std::max(local_per_node, (global + nodes - 1) / nodes);
-  Placement placement;
-  std::vector<int> node_of_local;
-  for (int node = 0; node < nodes; ++node) {
-    const std::vector<int>& ranks = ranks_of_node[static_cast<std::size_t>(node)];
+  for (std::size_t node = 0; node < wanted.size(); ++node) {
+    const std::vector<int>& ranks = ranks_of_node[node];
     const int size = static_cast<int>(ranks.size());
-    std::vector<int> places = local_aggregators(size, local_per_node == 0 ? size : wanted);
-    for (const int place : places) {
-      placement.local.push_back(ranks[static_cast<std::size_t>(place)]);
-      node_of_local.push_back(node);
-    }
-    if (node != node_of_rank[static_cast<std::size_t>(rank)]) continue;
+    const std::vector<int> places = local_aggregators(size, wanted[node]);
+    for (const int place : places) local_of_node[node].push_back(ranks[static_cast<std::size_t>(place)]);
+    placement.local.insert(placement.local.end(), local_of_node[node].begin(), local_of_node[node].end());
+    if (static_cast<int>(node) != node_of_rank[static_cast<std::size_t>(rank)]) continue;
     const auto mine = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
     const auto next = std::upper_bound(places.begin(), places.end(), static_cast<int>(mine));
     placement.first = *(next - 1);
     placement.leader = ranks[static_cast<std::size_t>(placement.first)];
     placement.count = (next == places.end() ? size : *next) - placement.first;
   }
-  for (const int index : global_aggregators(node_of_local, global)) placement.global.push_back(placement.local[static_cast<std::size_t>(index)]);
   std::sort(placement.local.begin(), placement.local.end());
+  return local_of_node;
+}
+
+/// At least `local_per_node`, and enough for the global ones.
+int enough_local(int local_per_node, int global) { return local_per_node == 0 ? INT_MAX : std::max(local_per_node, global); }
+
+}  // namespace
+
+Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, int global) {
+  const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
+  const int wanted = enough_local(local_per_node, (global + nodes - 1) / nodes);
+  Placement placement;
+  std::vector<int> node_of_local, locals;
+  const auto local_of_node = place_local(node_of_rank, rank, std::vector<int>(static_cast<std::size_t>(nodes), wanted), placement);
+  for (std::size_t node = 0; node < local_of_node.size(); ++node) {
+    locals.insert(locals.end(), local_of_node[node].begin(), local_of_node[node].end());
+    node_of_local.insert(node_of_local.end(), local_of_node[node].size(), static_cast<int>(node));
+  }
+  for (const int index : global_aggregators(node_of_local, global)) placement.global.push_back(locals[static_cast<std::size_t>(index)]);
   std::sort(placement.global.begin(), placement.global.end());
   return placement;
 }
 
-int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors) {
-  constexpr int kMostOfANode = 4;
+Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, const std::vector<int>& global_of_node) {
+  Placement placement;
+  std::vector<int> wanted;
+  for (const int global : global_of_node) wanted.push_back(enough_local(local_per_node, global));
+  const auto local_of_node = place_local(node_of_rank, rank, wanted, placement);
+  for (std::size_t node = 0; node < local_of_node.size(); ++node) {
+    const std::vector<int>& locals = local_of_node[node];
+    if (global_of_node[node] == 0) continue;
+    for (const int index : local_aggregators(static_cast<int>(locals.size()), global_of_node[node]))
+      placement.global.push_back(locals[static_cast<std::size_t>(index)]);
+  }
+  std::sort(placement.global.begin(), placement.global.end());
+  return placement;
+}
+
+int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors, int interfaces) {
+  constexpr int kWhereOneCopies = 4;
   const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
-  const int of_a_node = local_per_node > 0 ? 1 : std::clamp(processors, 1, kMostOfANode);
+  const int of_a_node = local_per_node > 0 ? interfaces : std::clamp(processors, 1, std::max(kWhereOneCopies, interfaces));
   return std::min(nodes * of_a_node, static_cast<int>(node_of_rank.size()));
 }
 

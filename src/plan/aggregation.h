@@ -32,9 +32,14 @@ struct Placement {
 /// O(ranks).
 Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, int global);
 
-/// How many global aggregators where nobody asked for a number.  Two-phase: of each node as many as `processors` and ranks allow, up to four: one alone copies
-/// for all.  Two-layer (`local_per_node` > 0): one of each node, since its team copies with it.
-int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors);
+/// The same where every node has a number of global aggregators of its own, cut to its ranks; there are local ones where it has none, too.
+/// Requires: a number for each node, and one that is more than 0.
+Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, const std::vector<int>& global_of_node);
+
+/// How many global aggregators where nobody asked for a number.  Two-phase: of each node as many as `processors` and ranks allow, up to four or one for each of
+/// its network `interfaces`: one alone copies for all.  Two-layer (`local_per_node` > 0): one for each interface, since its team copies with it.
+/// Requires: processors > 0, interfaces > 0 and no more than a machine has.
+int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors, int interfaces);
 
 /// Whether ranks that may choose go to the file each for itself: `pieces` of all of them make up `bytes`, and are so large that handing them on costs
 /// more than it saves, or only one rank has a single one.

@@ -29,7 +29,8 @@ struct Traits {
   std::string file_system;    ///< for reports only: "tmpfs", "ext4", "lustre", "memory" ...
   Offset block_bytes = 4096;  ///< preferred granularity of access
   Offset stripe_bytes = 0;    ///< 0: not striped
-  int stripe_count = 1;
+  int stripe_count = 1;       ///< after so many, stripes lie where the ones before them do
+  int target_count = 1;       ///< of storage devices; fewer than stripes where some have several
   bool can_map = false;                 ///< map() works
   bool maps_coherent = false;           ///< a mapped store is seen by every other reader on this node at once
   bool node_local = false;              ///< only this node can write the file: the page cache is the truth
@@ -124,6 +125,9 @@ struct OpenOptions {
   bool exclusive = false;  ///< with create: fail with kFileExists when present
   int permissions = -1;    ///< mode bits before umask; -1: 0666
   bool no_atime = true;    ///< leave the access time alone where the system permits
+  Offset stripe_bytes = 0;  ///< of a file that is created, where the file system lets one choose; 0: as it likes
+  int stripe_count = 0;     ///< the same; -1: over all devices
+  int first_device = -1;    ///< the same: its number, -1: as the file system likes
   bool for_others = false;  ///< other processes will open the same file later: they need its identity()
   Identity same_as{};         ///< when known: this file and no other, whatever its name means by now
 };

@@ -78,7 +78,7 @@ void live(comm::Comm& group, store::Store& store, const hints::Hints& hints, std
   record(file.set_size(kRanks * kPieces * kPieceBytes, trace, {}));
   request.write = true;
   request.buffer = data.data();
-  auto pending = file.start(request, {}, {}, {});
+  auto pending = file.start(request, {}, {}, {}, {});
   pending->wait();
   record(pending->outcome().status);
   record(file.close(trace));

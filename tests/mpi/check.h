@@ -389,6 +389,11 @@ inline int run(int argc, char** argv, int wanted_level) {
   }
   if (flag("--single")) wanted_level = MPI_THREAD_SINGLE;
   if (flag("--multiple")) wanted_level = MPI_THREAD_MULTIPLE;
+  if (flag("--mixed")) {
+    // Some ranks one, some the other: launchers tell a rank before MPI does.
+    const char* mine = std::getenv("PMI_RANK") ? std::getenv("PMI_RANK") : std::getenv("OMPI_COMM_WORLD_RANK");
+    wanted_level = mine && std::atoi(mine) % 2 == 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+  }
   MPI_Init_thread(&argc, &argv, wanted_level, &thread_level);
   // A request's error comes out of MPI_Wait through the error handler of MPI_COMM_WORLD, which ends the job by default: a program that wants to see
   // it there sets this one.  What happens to a program that does not is tested in error_handlers.cpp.

@@ -1,6 +1,10 @@
 // Nobody waits for a rank that has no part in the call: independent calls, and nonblocking collective ones until they are
 // waited for (MPI 4.1 sections 2.9, 3.7.4 and 14.6.5).  A wrong implementation hangs here, and the runner's time limit tells.
 // ranks: 2 3 4
+// run:
+// run: PENSTOCK_HINTS=penstock_strategy=two_phase PENSTOCK_RANKS_PER_NODE=2 --test nonblocking_collective_completes_while_others_are_in_other_calls
+// run: PENSTOCK_HINTS=penstock_strategy=two_layer PENSTOCK_RANKS_PER_NODE=2 --test nonblocking_collective_completes_while_others_are_in_other_calls
+// run: PENSTOCK_HINTS=penstock_strategy=two_phase PENSTOCK_RANKS_PER_NODE=1 --mixed --test nonblocking_collective_completes_while_others_are_in_other_calls
 #include "calls.h"
 
 using check::open_on_world;
@@ -57,6 +61,34 @@ TEST(nonblocking_collective_is_local_to_start) {
       CHECK_EQ(value, mine);
     }
   CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(nonblocking_collective_completes_while_others_are_in_other_calls) {
+  // Rank by rank it is waited for; the others have started it, and are inside of a call that has nothing to do with it.
+  MPI_File file;
+  if (!open_file(&file)) return;
+  std::vector<int> values(50000), back(values.size());
+  MPI_Datatype view;
+  MPI_Type_vector(static_cast<int>(values.size()), 1, check::size, MPI_INT, &view);
+  MPI_Type_commit(&view);
+  CHECK_OK(MPI_File_set_view(file, 4 * check::rank, MPI_INT, view, "native", MPI_INFO_NULL));
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i) * 8 + check::rank + round;
+    for (const bool writing : {true, false}) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      const int count = static_cast<int>(values.size());
+      if (writing)
+        CHECK_OK(MPI_File_iwrite_at_all(file, 0, values.data(), count, MPI_INT, &request));
+      else
+        CHECK_OK(MPI_File_iread_at_all(file, 0, back.data(), count, MPI_INT, &request));
+      MPI_Status status;
+      one_after_the_other([&] { CHECK_OK(MPI_Wait(&request, &status)); });
+      CHECK_EQ(check::count_in(status, MPI_INT), count);
+    }
+    CHECK(back == values);
+  }
+  CHECK_OK(MPI_File_close(&file));
+  MPI_Type_free(&view);
 }
 
 TEST(nonblocking_collectives_on_two_files_in_different_order) {

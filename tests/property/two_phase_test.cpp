@@ -215,7 +215,7 @@ Outcomes carry_out(const Case& which, store::Store& store, bool write, const Byt
         if (form == Form::kBlocking) {
           outcome = file.access(request, trace);
         } else {
-          const auto pending = file.start(request, {}, {}, {});
+          const auto pending = file.start(request, {}, {}, {}, {});
           pending->wait();
           outcome = pending->outcome();
         }
@@ -332,7 +332,7 @@ TEST(TwoPhase, AFailureOfTheStoreIsEverybodys) {
   }
 }
 
-/// A rank whose process got less than MPI_THREAD_MULTIPLE; passes everything on but that.
+/// A group whose threads of ours do not get at MPI; passes everything on but that.
 class MainThreadOnly final : public comm::Comm {
  public:
   explicit MainThreadOnly(std::unique_ptr<comm::Comm> inner) : inner_(std::move(inner)) {}
@@ -346,6 +346,7 @@ class MainThreadOnly final : public comm::Comm {
   comm::Verdict agree(const comm::Verdict& mine) override { return inner_->agree(mine); }
   [[nodiscard]] bool may_agree_in_background() const override { return true; }
   [[nodiscard]] bool may_exchange_in_background() const override { return false; }
+  [[nodiscard]] bool may_lock_in_background() const override { return true; }
   [[nodiscard]] bool calls_may_overlap() const override { return false; }
   Offset fetch_add(int word, Offset delta) override { return inner_->fetch_add(word, delta); }
   Offset load(int word) override { return inner_->load(word); }
@@ -359,30 +360,33 @@ class MainThreadOnly final : public comm::Comm {
   std::unique_ptr<comm::Comm> inner_;
 };
 
-TEST(TwoPhase, ThreadLevelsMayDiffer) {
-  store::MemoryStore store;
-  hints::Hints hints = hints::defaults();
-  hints.strategy = hints::Strategy::kTwoPhase;
-  comm::run_ranks(3, [&](comm::Comm& group) {
-    const int rank = group.topology().rank;
-    std::unique_ptr<comm::Comm> own = std::move(*group.duplicate());
-    if (rank == 1) own = std::make_unique<MainThreadOnly>(std::move(own));
-    trace::OpTrace trace(nullptr);
-    auto opened = file::File::open(std::move(own), store, "file", read_write(), hints, nullptr, {});
-    ASSERT_TRUE(opened.ok()) << opened.status().text();
-    auto byte = static_cast<std::byte>(rank + 1);
-    file::Request request;
-    request.write = request.collective = true;
-    request.offset_etypes = rank;
-    request.buffer = &byte;
-    request.bytes = 1;
-    const auto pending = (*opened)->start(request, {}, {}, {});
-    pending->wait();
-    EXPECT_TRUE(pending->outcome().status.ok()) << pending->outcome().status.text();
-    EXPECT_EQ(pending->outcome().bytes, 1);
-    EXPECT_TRUE((*opened)->close(trace).ok());
-  });
-  EXPECT_EQ(contents(store), (Bytes{std::byte{1}, std::byte{2}, std::byte{3}}));
+TEST(TwoPhase, WhereThreadsOfOursSendNothingACallThatMayWaitStillAggregates) {
+  for (const auto starting : {file::File::Starting::kNeverWaits, file::File::Starting::kMayWait}) {
+    store::MemoryStore store;
+    hints::Hints hints = hints::defaults();
+    hints.strategy = hints::Strategy::kTwoPhase;
+    trace::FileTrace counts;
+    comm::run_ranks(3, [&](comm::Comm& group) {
+      const int rank = group.topology().rank;
+      std::unique_ptr<comm::Comm> own = std::make_unique<MainThreadOnly>(std::move(*group.duplicate()));
+      trace::OpTrace trace(nullptr);
+      auto opened = file::File::open(std::move(own), store, "file", read_write(), hints, rank == 0 ? &counts : nullptr, {});
+      ASSERT_TRUE(opened.ok()) << opened.status().text();
+      auto byte = static_cast<std::byte>(rank + 1);
+      file::Request request;
+      request.write = request.collective = true;
+      request.offset_etypes = rank;
+      request.buffer = &byte;
+      request.bytes = 1;
+      const auto pending = (*opened)->start(request, {}, starting, {}, {});
+      (*opened)->wait(*pending);
+      EXPECT_TRUE(pending->outcome().status.ok()) << pending->outcome().status.text();
+      EXPECT_EQ(pending->outcome().bytes, 1);
+      EXPECT_TRUE((*opened)->close(trace).ok());
+    });
+    EXPECT_EQ(contents(store), (Bytes{std::byte{1}, std::byte{2}, std::byte{3}}));
+    EXPECT_EQ(counts.counters[static_cast<std::size_t>(trace::Counter::kTwoPhase)].load(), starting == file::File::Starting::kMayWait ? 1 : 0);
+  }
 }
 
 TEST(Wire, ComesBackAsItWas) {

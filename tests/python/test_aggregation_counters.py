@@ -81,23 +81,26 @@ def line_of(row):
     return Line(**{field.name: row["counters"].get(field.name, 0) for field in fields(Line)})
 
 
+def reported(mpi, log, names, settings):
+    """The lines of the report, two for each file: writing it, and reading it."""
+    changed = {
+        name: value for name, value in launching.environment(mpi, RANKS).items() if not name.startswith("PENSTOCK")
+    }
+    changed |= {"PENSTOCK_REPORT": str(log), **settings}
+    done = launching.run(launching.line(mpi, RANKS, [mpi.program("turns"), *names], LIBRARY), changed, 90)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(text) for text in log.read_text().splitlines()]
+    assert len(rows) == 2 * len(names)
+    return rows
+
+
 def launch(mpi, directory, ranks_per_node):
     """By file, what was sent for writing and for reading it."""
     log, names = directory / f"report-{ranks_per_node}.jsonl", [directory / f"{name}.data" for name in HINTS]
     given = ["cb_nodes=2", f"cb_buffer_size={WINDOW_BYTES}"]
     given += [f"*{name}.data:{hint}" for name, hints in HINTS.items() for hint in hints]
-    changed = {
-        name: value for name, value in launching.environment(mpi, RANKS).items() if not name.startswith("PENSTOCK")
-    }
-    changed |= {
-        "PENSTOCK_REPORT": str(log),
-        "PENSTOCK_HINTS": ";".join(given),
-        "PENSTOCK_RANKS_PER_NODE": str(ranks_per_node),
-    }
-    done = launching.run(launching.line(mpi, RANKS, [mpi.program("turns"), *names], LIBRARY), changed, 90)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = [json.loads(text) for text in log.read_text().splitlines()]
-    assert len(rows) == 2 * len(HINTS)
+    settings = {"PENSTOCK_HINTS": ";".join(given), "PENSTOCK_RANKS_PER_NODE": str(ranks_per_node)}
+    rows = reported(mpi, log, names, settings)
     for row in rows:
         assert row["nodes"] == RANKS // ranks_per_node and row["complaints"] == []
         phases = sum(phase["sum"] for phase in row["phases"].values())
@@ -108,8 +111,8 @@ def launch(mpi, directory, ranks_per_node):
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
-def sent(request, tmp_path_factory):
-    """By ranks of a node, what launch() returns; each is launched once."""
+def mpi(request, tmp_path_factory):
+    """An MPI with the program, in a directory of its own."""
     name = request.param
     compiler, launcher = shutil.which(f"mpicc.{name}"), shutil.which(f"mpiexec.{name}")
     if not compiler or not launcher:
@@ -119,8 +122,13 @@ def sent(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp(name)
     (directory / "turns.c").write_text(PROGRAM)
     subprocess.run([compiler, "-std=c11", "-o", directory / "turns", directory / "turns.c"], check=True, timeout=60)
-    mpi = launching.Mpi(name, name, Path(launcher), directory)
-    return cache(lambda ranks_per_node: launch(mpi, directory, ranks_per_node))
+    return launching.Mpi(name, name, Path(launcher), directory)
+
+
+@pytest.fixture(scope="module")
+def sent(mpi):
+    """By ranks of a node, what launch() returns; each is launched once."""
+    return cache(lambda ranks_per_node: launch(mpi, mpi.programs, ranks_per_node))
 
 
 @pytest.mark.parametrize("name", ["phase", "alone"])
@@ -161,3 +169,28 @@ def test_every_rank_a_node(sent, name):
     for line in sent(1)[name]:
         assert (line.messages, line.message_bytes) == (3 * PIECES, 3 * PIECES * PIECE_BYTES)
         assert (line.messages_between_nodes, line.bytes_between_nodes) == (line.messages, line.message_bytes)
+
+
+@pytest.mark.parametrize(
+    "layout, stripes", [("4k:1", 1), ("4k:2", 2), ("0-8k:4k:1,8k-eof:4k:3", 3), ("2k:4", 4), ("1k:6/3", 6)]
+)
+def test_each_target_of_a_striped_file_has_one_writer(mpi, layout, stripes):
+    """The file has some turns over the pretended storage targets; what ranks wrote for others is counted by target and rank."""
+    log, names = (
+        mpi.programs / f"striped-{layout[:2]}-{stripes}.jsonl",
+        [mpi.programs / f"striped-{name}.data" for name in HINTS],
+    )
+    given = ["cb_buffer_size=65536", *(f"*{name}.data:{hint}" for name, hints in HINTS.items() for hint in hints)]
+    settings = {"PENSTOCK_LUSTRE_LAYOUT": layout, "PENSTOCK_RANKS_PER_NODE": "2", "PENSTOCK_HINTS": ";".join(given)}
+    rows = reported(mpi, log, names, settings)
+    for written, read in zip(rows[::2], rows[1::2], strict=True):
+        assert written["counters"]["target_writers"] == stripes
+        assert read["counters"]["target_writers"] == 0
+
+
+def test_writers_of_targets_are_counted(mpi):
+    """Three aggregators, as asked for, do not fit seven targets: then some have several writers."""
+    name = mpi.programs / "unfit.data"
+    settings = {"PENSTOCK_LUSTRE_LAYOUT": "1k:7", "PENSTOCK_HINTS": "penstock_strategy=two_phase;cb_nodes=3"}
+    written, _ = reported(mpi, mpi.programs / "unfit.jsonl", [name], settings)
+    assert 7 < written["counters"]["target_writers"] <= 21

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -258,12 +260,12 @@ def test_exit_code(changes, code, tmp_path, monkeypatch, capsys):
     assert all(text in err for text in [*changes.get("findings", []), *changes.get("failures", {}).values()])
 
 
-def test_interrupted_study_tells_what_it_has(tmp_path, monkeypatch, library):
+def test_a_study_that_is_terminated_tells_what_it_has(tmp_path, monkeypatch, library, capsys):
     done = []
 
     def once(cell, *_):
         if done:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGTERM)
         done.append(cell)
         return [file_of(cell)]
 
@@ -271,7 +273,9 @@ def test_interrupted_study_tells_what_it_has(tmp_path, monkeypatch, library):
     monkeypatch.setenv("PENSTOCK_LIBDIR", str(library.parent))
     monkeypatch.setattr(tam, "run_once", once)
     monkeypatch.setattr(tam, "installed", lambda *_: [starter.Mpi("mpich", "mpich", Path("mpiexec"), tmp_path)])
-    result = tam.run(dataclasses.replace(WANTED, line=("app",)), lambda _: None)
+    assert study.run_tam(dataclasses.replace(WANTED, line=("app",)), tmp_path / "new", True) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert result["interrupted"] and [row["label"] for row in result["cells"]] == [done[0].label()]
 
 

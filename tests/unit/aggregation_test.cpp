@@ -82,10 +82,15 @@ TEST(Place, AsThePaperSays) {
 
 TEST(Automatic, AsManyAsPay) {
   const std::vector<int> two_nodes_of_three = {0, 0, 0, 1, 1, 1};
-  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 1), 2);
-  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 2), 4);
-  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 64), 6);
-  EXPECT_EQ(automatic_global(two_nodes_of_three, 1, 64), 2);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 1, 1), 2);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 2, 1), 4);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 0, 64, 1), 6);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 1, 64, 1), 2);
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 1, 64, 2), 4) << "one for each interface";
+  EXPECT_EQ(automatic_global(two_nodes_of_three, 1, 64, 16), 6);
+  EXPECT_EQ(automatic_global(std::vector<int>(64, 0), 0, 64, 1), 4);
+  EXPECT_EQ(automatic_global(std::vector<int>(64, 0), 0, 64, 8), 8);
+  EXPECT_EQ(automatic_global(std::vector<int>(64, 0), 0, 2, 8), 2);
   EXPECT_TRUE(better_alone(0, 0) && better_alone(1, 8) && better_alone(16, Offset{16} << 22));
   EXPECT_FALSE(better_alone(2, 16) || better_alone(1000, 4096000));
   EXPECT_EQ(window_bytes(2, 16 << 20), 1 << 20);

@@ -162,8 +162,8 @@ TEST(Background, CollectivesOfTwoFilesInDifferentOrder) {
     file::File& one = rank == 0 ? **first : **second;
     file::File& other = rank == 0 ? **second : **first;
     char data[4] = {'a', 'b', 'c', 'd'};
-    auto started = one.start(request_of(true, data, 4, file::Pointer::kExplicit, 4 * rank, true), {}, {}, {});
-    auto later = other.start(request_of(true, data, 4, file::Pointer::kExplicit, 4 * rank, true), {}, {}, {});
+    auto started = one.start(request_of(true, data, 4, file::Pointer::kExplicit, 4 * rank, true), {}, {}, {}, {});
+    auto later = other.start(request_of(true, data, 4, file::Pointer::kExplicit, 4 * rank, true), {}, {}, {}, {});
     started->wait();
     later->wait();
     EXPECT_TRUE(started->outcome().status.ok());
@@ -182,13 +182,13 @@ TEST(Background, IndependentDoesNotWaitForACollective) {
     char data[4] = {'a', 'b', 'c', 'd'};
     std::shared_ptr<file::Pending> collective;
     if (group.topology().rank == 0) {
-      collective = file->start(request_of(true, data, 4, file::Pointer::kExplicit, 0, true), {}, {}, {});
-      auto alone = file->start(request_of(true, data, 4, file::Pointer::kExplicit, 8), {}, {}, {});
+      collective = file->start(request_of(true, data, 4, file::Pointer::kExplicit, 0, true), {}, {}, {}, {});
+      auto alone = file->start(request_of(true, data, 4, file::Pointer::kExplicit, 8), {}, {}, {}, {});
       alone->wait();  // would hang if it queued behind the collective one, which rank 1 only joins later
       independent_done = true;
     } else {
       while (!independent_done) std::this_thread::yield();
-      collective = file->start(request_of(true, data, 4, file::Pointer::kExplicit, 4, true), {}, {}, {});
+      collective = file->start(request_of(true, data, 4, file::Pointer::kExplicit, 4, true), {}, {}, {}, {});
     }
     collective->wait();
     EXPECT_TRUE(collective->outcome().status.ok());
@@ -214,7 +214,7 @@ TEST(Background, HintsMayChangeWhileAccessesAreUnderWay) {
     std::vector<std::shared_ptr<file::Pending>> started;
     const hints::Hints& first = file->hints();
     for (int i = 0; i < kAccesses; ++i) {
-      started.push_back(file->start(request_of(true, &values[static_cast<std::size_t>(i) * 4], 16, file::Pointer::kExplicit, i * 4), {}, {}, {}));
+      started.push_back(file->start(request_of(true, &values[static_cast<std::size_t>(i) * 4], 16, file::Pointer::kExplicit, i * 4), {}, {}, {}, {}));
       hints::Hints other = hints::defaults();
       other.strategy = i % 2 == 0 ? hints::Strategy::kIndependent : hints::Strategy::kAutomatic;
       other.write_buffer_bytes = 4096 + i % 3;

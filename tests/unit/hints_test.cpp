@@ -81,7 +81,7 @@ TEST(Hints, HostileNumbersChangeNothing) {
 TEST(Hints, CountsTakeNoSuffix) {
   EXPECT_EQ(told(give("striping_factor", "12").hints, "striping_factor"), "12");
   EXPECT_EQ(told(give("striping_factor", "-1").hints, "striping_factor"), "-1");
-  expect_complaint(give("striping_factor", "1k"), "expected a number of at least -1; none is in force");
+  expect_complaint(give("striping_factor", "1k"), "expected a number of at least -1 and at most 65531; none is in force");
   expect_complaint(give("striping_factor", "-2"), "\"-2\"");
 }
 
@@ -208,7 +208,7 @@ TEST(Hints, MisspeltNamesOfOursAreComplainedAbout) {
 }
 
 TEST(Hints, ForeignNamesAreNot) {
-  for (const char* key : {"cb_config_list", "romio_cb_write", "nc_num_aggrs_per_node", "pen", "", "romio_ds_writ", "IND_RD_BUFFER_SIZE"}) {
+  for (const char* key : {"cb_config_lists", "romio_cb_write", "nc_num_aggrs_per_node", "pen", "", "romio_ds_writ", "IND_RD_BUFFER_SIZE"}) {
     const Parsed parsed = give(key, "1");
     EXPECT_TRUE(parsed.complaints.empty()) << key;
     EXPECT_EQ(parsed.hints.effective, defaults().effective) << key;

@@ -136,9 +136,13 @@ TEST(TwoPhaseEdges, OffsetsBeyondTheLargestAreAFailure) {
   std::vector<Part> parts(2);
   parts[0] = {view_of(bytes(4)), 0, 16};
   parts[1] = {view_of(*access::resized(0, Offset{1} << 62, bytes(4))), 8, 16};
-  store::MemoryStore store;
-  const Outcomes outcomes = carry_out(store, parts, 1, hints::Strategy::kTwoPhase, 4096, true, 1000);
-  for (const Code code : outcomes.codes) EXPECT_NE(code, Code::kOk);
+  for (const bool write : {false, true})
+    for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kIndependent}) {
+      store::MemoryStore store;
+      const Outcomes outcomes = carry_out(store, parts, 1, strategy, 4096, write, 1000);
+      EXPECT_EQ(outcomes.codes[1], Code::kArgument) << outcomes.texts[1];
+      EXPECT_NE(outcomes.codes[0], Code::kOk);
+    }
 }
 
 TEST(TwoPhaseEdges, ReadingUpToTheLargestOffsetFindsTheEndOfTheFile) {

@@ -84,7 +84,7 @@ def counters_h(table: dict) -> str:
 def hint_table_h(table: dict) -> str:
     out = BANNER + "#pragma once\n#include <cstdint>\n#include <string_view>\n\nnamespace penstock::hints {\n\n"
     out += "struct HintRow {\n  std::string_view name;\n  std::string_view aliases;  ///< separated by spaces\n"
-    out += "  std::string_view type;     ///< string, bytes, count, choice, switch, fact\n  std::string_view choices;  ///< separated by spaces\n"
+    out += "  std::string_view type;     ///< string, bytes, count, choice, switch, nodes, fact\n  std::string_view choices;  ///< separated by spaces\n"
     out += "  std::string_view default_value;\n  std::string_view scope;    ///< open, any, fact\n  std::int64_t minimum;\n  std::int64_t maximum;\n};\n\n"
     out += "constexpr HintRow kHintRows[] = {\n"
     for r in table["hint"]:

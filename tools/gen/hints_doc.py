@@ -41,7 +41,9 @@ def values(row: dict) -> str:
     if row["type"] == "choice":
         return ", ".join(code(choice) for choice in row["choices"])
     limits = [f"{words} {row[key]}" for key, words in (("minimum", "at least"), ("maximum", "at most")) if key in row]
-    return ", ".join([{"string": "text", "count": "number"}.get(row["type"], row["type"]), *limits])
+    return ", ".join(
+        [{"string": "text", "count": "number", "nodes": "list of nodes"}.get(row["type"], row["type"]), *limits]
+    )
 
 
 def line(cells: list[str]) -> str:

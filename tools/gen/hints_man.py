@@ -12,6 +12,7 @@ VALUES = {
     "count": "a number",
     "switch": "enable, disable or automatic; true, false, yes, no, 1 and 0 are taken too",
     "string": "text",
+    "nodes": "a list of nodes",
 }
 SCOPES = {"open": "at MPI_File_open only", "any": "at MPI_File_open, MPI_File_set_info and MPI_File_set_view"}
 

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock import paths, show
+from penstock.ending import terminated_as_interrupted
 from penstock.failure import FINDINGS, USAGE, Failure
 
 
@@ -98,7 +99,8 @@ def save(result: dict[str, Any], path: Path) -> None:
 def run(name: str, quick: bool, mpis: list[str], pairs: list[str], output: Path | None, as_json: bool) -> int:
     options = options_of(pairs, mpis)
     measure: Callable[..., dict[str, Any]] = load(name, paths.bench_directory()).run
-    result = measure(quick=quick, options=options, progress=show.say)
+    with terminated_as_interrupted():
+        result = measure(quick=quick, options=options, progress=show.say)
     path = output or default_output(name, quick)
     save(result, path)
     if as_json:

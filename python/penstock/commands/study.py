@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock import paths, show
 from penstock.commands.bench import save
+from penstock.ending import terminated_as_interrupted
 from penstock.failure import FINDINGS, USAGE, Failure
 from penstock.study import tables, tam
 
@@ -48,7 +49,8 @@ def draw(result: dict[str, Any], prefix: Path) -> list[Path]:
 
 
 def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
-    result = tam.run(wanted, show.say)
+    with terminated_as_interrupted():
+        result = tam.run(wanted, show.say)
     prefix = prefix or default_prefix("tam")
     written = [prefix.with_name(f"{prefix.name}.json")]
     save(result, written[0])

@@ -261,6 +261,7 @@ class LocalComm final : public Comm {
 
   [[nodiscard]] bool may_agree_in_background() const override { return true; }
   [[nodiscard]] bool may_exchange_in_background() const override { return true; }
+  [[nodiscard]] bool may_lock_in_background() const override { return true; }
   [[nodiscard]] bool calls_may_overlap() const override { return true; }
 
   Offset fetch_add(int word, Offset delta) override { return group_->state.words[word].fetch_add(delta); }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "comm/errands.h"
 #include "comm/mpi/patience.h"
 #include "comm/mpi/topology.h"
 #include "comm/mpi/window.h"
@@ -63,28 +64,32 @@ class Bytes {
   MPI_Datatype made_ = MPI_DATATYPE_NULL;
 };
 
+/// Whether all are complete, after which none is left, or MPI failed.
+bool all_done(std::vector<MPI_Request>& requests, Status& failure) {
+  if (requests.empty()) return true;
+  int done = 0;
+  failure = status_of(PMPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "PMPI_Testall");
+  if (done != 0) requests.clear();
+  return done != 0 || !failure.ok();
+}
+
+/// Calls MPI itself, or, on a thread that may not, has errands do it: then the requests belong to the thread that carries them.
 class MpiExchange final : public Exchange {
  public:
-  MpiExchange(MPI_Comm comm, int spins) : comm_(comm), spins_(spins) {}
-  /// Only after a failure anything is left; then MPI is not asked to wait for what may never come.
-  ~MpiExchange() override = default;
+  MpiExchange(MPI_Comm comm, int spins, bool by_errand) : comm_(comm), spins_(spins), by_errand_(by_errand) {}
+  MpiExchange(const MpiExchange&) = delete;
+  MpiExchange& operator=(const MpiExchange&) = delete;
+  /// Only after a failure any message is left; then MPI is not asked to wait for what may never come.
+  ~MpiExchange() override {
+    if (by_errand_) Errands::of_process().wait(last_ticket_);
+  }
 
   Status send(int to, const void* bytes, std::size_t size_bytes) override {
-    Bytes message(size_bytes);
-    PENSTOCK_TRY(message.prepare());
-    MPI_Request request = MPI_REQUEST_NULL;
-    PENSTOCK_TRY(status_of(PMPI_Issend(bytes, message.count(), message.type(), to, kExchangeTag, comm_, &request), "PMPI_Issend"));
-    sends_.push_back(request);
-    return {};
+    return post([=, this] { return post_send(to, bytes, size_bytes); });
   }
 
   Status receive(int from, void* bytes, std::size_t size_bytes) override {
-    Bytes message(size_bytes);
-    PENSTOCK_TRY(message.prepare());
-    MPI_Request request = MPI_REQUEST_NULL;
-    PENSTOCK_TRY(status_of(PMPI_Irecv(bytes, message.count(), message.type(), from, kExchangeTag, comm_, &request), "PMPI_Irecv"));
-    receives_.push_back(request);
-    return {};
+    return post([=, this] { return post_receive(from, bytes, size_bytes); });
   }
 
   Status wait_received() override { return wait_for(receives_); }
@@ -95,7 +100,40 @@ class MpiExchange final : public Exchange {
   }
 
  private:
+  template <typename Call>
+  Status post(Call call) {
+    if (!by_errand_) return call();
+    last_ticket_ = Errands::of_process().post([this, call] {
+      if (failure_.ok()) failure_ = call();
+      return true;
+    });
+    return {};
+  }
+
+  Status post_send(int to, const void* bytes, std::size_t size_bytes) {
+    Bytes message(size_bytes);
+    PENSTOCK_TRY(message.prepare());
+    MPI_Request request = MPI_REQUEST_NULL;
+    PENSTOCK_TRY(status_of(PMPI_Issend(bytes, message.count(), message.type(), to, kExchangeTag, comm_, &request), "PMPI_Issend"));
+    sends_.push_back(request);
+    return {};
+  }
+
+  Status post_receive(int from, void* bytes, std::size_t size_bytes) {
+    Bytes message(size_bytes);
+    PENSTOCK_TRY(message.prepare());
+    MPI_Request request = MPI_REQUEST_NULL;
+    PENSTOCK_TRY(status_of(PMPI_Irecv(bytes, message.count(), message.type(), from, kExchangeTag, comm_, &request), "PMPI_Irecv"));
+    receives_.push_back(request);
+    return {};
+  }
+
   Status wait_for(std::vector<MPI_Request>& requests) {
+    if (by_errand_) {
+      last_ticket_ = Errands::of_process().post([this, &requests] { return !failure_.ok() || all_done(requests, failure_); });
+      Errands::of_process().wait(last_ticket_);
+      return failure_;
+    }
     if (requests.empty()) return {};
     const Status status = wait_patiently(requests.data(), static_cast<int>(requests.size()), spins_);
     requests.clear();
@@ -104,6 +142,9 @@ class MpiExchange final : public Exchange {
 
   MPI_Comm comm_;
   int spins_;
+  bool by_errand_;
+  Status failure_;  ///< of an errand
+  std::uint64_t last_ticket_ = 0;
   std::vector<MPI_Request> sends_, receives_;
 };
 
@@ -159,11 +200,14 @@ class MpiComm final : public Comm {
   Status broadcast(void* bytes, std::size_t size_bytes, int root) override;
   Status all_gather(const void* mine, std::size_t size_bytes, void* all) override;
   Status gather(const void* mine, std::size_t size_bytes, void* all, int root) override;
-  std::unique_ptr<Exchange> exchange() override { return std::make_unique<MpiExchange>(comm_, spins_); }
+  std::unique_ptr<Exchange> exchange() override { return std::make_unique<MpiExchange>(comm_, spins_, !may_call_mpi()); }
   Status exclusive_sum(Offset mine, Offset& before, Offset& total) override;
   Verdict agree(const Verdict& mine) override;
-  [[nodiscard]] bool may_agree_in_background() const override { return one_domain() || thread_multiple_; }
-  [[nodiscard]] bool may_exchange_in_background() const override { return alone() || thread_multiple_; }
+  [[nodiscard]] bool may_agree_in_background() const override { return one_domain() || background_; }
+  [[nodiscard]] bool may_exchange_in_background() const override { return alone() || background_; }
+  [[nodiscard]] bool may_lock_in_background() const override { return one_domain() || thread_multiple_; }
+  [[nodiscard]] bool background_needs_help() const override { return background_ && !thread_multiple_; }
+  void help_background() override { (void)Errands::of_process().progress(); }
   [[nodiscard]] bool calls_may_overlap() const override { return thread_multiple_; }
   [[nodiscard]] Status words_and_lock() const override { return window_.failure(); }
   Offset fetch_add(int word, Offset delta) override;
@@ -178,6 +222,7 @@ class MpiComm final : public Comm {
   friend class NodeTeam;
   Status make_alone();
   Status share_memory();
+  void join(NodeState& state) const;
   [[nodiscard]] std::size_t boards_bytes() const;
   [[nodiscard]] std::size_t segment_bytes() const;
   TeamState* team_states() const;
@@ -189,7 +234,7 @@ class MpiComm final : public Comm {
   [[nodiscard]] bool by_board(std::size_t size_bytes) const { return one_domain() && size_bytes <= kSlotBytes; }
   void gather_by_board(const void* mine, std::size_t size_bytes, char* all);
   [[nodiscard]] Waiting waiting();
-  [[nodiscard]] bool may_call_mpi() const;
+  [[nodiscard]] bool may_call_mpi() const { return thread_multiple_ || !ThreadOfOurs::here(); }
   static bool poke_mpi(void* context);
 
   [[nodiscard]] bool one_domain() const { return leaders_.size() == 1; }
@@ -211,6 +256,7 @@ class MpiComm final : public Comm {
   Window window_;                  ///< made where there are several domains
   int spins_ = 0;
   bool thread_multiple_ = false;
+  bool background_ = false;        ///< threads of ours get at MPI, on every rank: themselves or by errands
 };
 
 MpiComm::~MpiComm() {
@@ -243,7 +289,10 @@ Status MpiComm::make(MPI_Comm user_comm) {
     if (topology_->node_of_rank[static_cast<std::size_t>(rank)] == topology_->node) node_ranks_.push_back(rank);
   PENSTOCK_TRY(share_memory());
   PENSTOCK_TRY(find_leaders());
+  background_ = state_->ranks_without_background.load(std::memory_order_acquire) == 0;
   if (one_domain()) return {};
+  // Each process has a thread level of its own; what one cannot do in the background, none may begin.
+  background_ = agree({.code = static_cast<std::int32_t>(background_ ? Code::kOk : Code::kUnsupported)}).ok();
 
   // Agreed: a rank without the window must not leave the others with one.  It is also the meeting that Window::make() asks for.
   // Files open all the same: most never need the words.
@@ -279,6 +328,11 @@ TeamState* MpiComm::team_states() const {
   return reinterpret_cast<TeamState*>(reinterpret_cast<char*>(state_) + sizeof(NodeState) + boards_bytes());
 }
 
+void MpiComm::join(NodeState& state) const {
+  add_processors(state);
+  if (!thread_multiple_ && !Errands::of_process().promised()) state.ranks_without_background.fetch_add(1, std::memory_order_acq_rel);
+}
+
 // The first rank of the node makes the segment, the others map it, all hear whether all have it.
 Status MpiComm::share_memory() {
   struct Announcement {
@@ -300,7 +354,7 @@ Status MpiComm::share_memory() {
     if (segment.ok()) {
       segment_ = std::move(segment).value();
       state_ = std::launder(static_cast<NodeState*>(segment_.memory()));
-      add_processors(*state_);
+      join(*state_);
     }
     const Status heard = all_in_node(state_ != nullptr, have);
     if (topology_->rank_in_node == 0 && announcement.made) NodeSegment::remove_name(announcement.name);
@@ -313,7 +367,7 @@ Status MpiComm::share_memory() {
     segment_ = NodeSegment();
     own_state_ = std::make_unique<NodeState>();
     state_ = own_state_.get();
-    add_processors(*state_);
+    join(*state_);
   }
   spins_ = spins_for(*state_, topology_->ranks_in_node);
   return {};
@@ -494,9 +548,28 @@ Status MpiComm::spread(std::uint64_t& key) {
     const int from = leaders_[(leader_index_ + count - distance) % count];
     told_ = key;
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    PENSTOCK_TRY(status_of(PMPI_Irecv(&heard_, 1, MPI_UINT64_T, from, kAgreeTag, comm_, &requests[0]), "PMPI_Irecv"));
-    PENSTOCK_TRY(status_of(PMPI_Isend(&told_, 1, MPI_UINT64_T, to, kAgreeTag, comm_, &requests[1]), "PMPI_Isend"));
-    PENSTOCK_TRY(wait_patiently(requests, 2, spins_));
+    const auto post = [&]() -> Status {
+      PENSTOCK_TRY(status_of(PMPI_Irecv(&heard_, 1, MPI_UINT64_T, from, kAgreeTag, comm_, &requests[0]), "PMPI_Irecv"));
+      return status_of(PMPI_Isend(&told_, 1, MPI_UINT64_T, to, kAgreeTag, comm_, &requests[1]), "PMPI_Isend");
+    };
+    if (may_call_mpi()) {
+      PENSTOCK_TRY(post());
+      PENSTOCK_TRY(wait_patiently(requests, 2, spins_));
+    } else {
+      Status status;
+      Errands& errands = Errands::of_process();
+      errands.wait(errands.post([&] {
+        status = post();
+        return true;
+      }));
+      PENSTOCK_TRY(status);
+      errands.wait(errands.post([&] {
+        int done = 0;
+        status = status_of(PMPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE), "PMPI_Testall");
+        return done != 0 || !status.ok();
+      }));
+      PENSTOCK_TRY(status);
+    }
     key = std::max(key, heard_);
   }
   return {};
@@ -507,13 +580,6 @@ Waiting MpiComm::waiting() {
   // The rank that holds the window may have to serve it.
   if (!one_domain() && topology_->rank == 0) waiting.longest_nap_ns = 50'000;
   return waiting;
-}
-
-// A thread of ours under less than MPI_THREAD_MULTIPLE is told by not being the main one.
-bool MpiComm::may_call_mpi() const {
-  if (thread_multiple_) return true;
-  int is_main = 0;
-  return PMPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main != 0;
 }
 
 // MPI 4.1 section 3.5: a rank that is blocked in an MPI call must not keep its earlier sends from proceeding.

@@ -24,9 +24,9 @@ namespace penstock::comm {
 /// Destroying the Comm is collective as well; after MPI_Finalize it frees what needs no MPI.
 ///
 /// Thread rule, beyond comm.h: where the group is more than one node, or does with messages, the words, the lock and agree() call MPI, so they need
-/// MPI_THREAD_MULTIPLE to be used from more than one thread.  A rank that waits long in agree() and may call MPI from its thread lets
-/// MPI make progress now and then: another rank may be blocked in a receive whose sender waits here.  (Under MPI_THREAD_SERIALIZED only the
-/// main thread is known to be allowed to.)
+/// MPI_THREAD_MULTIPLE to be used from more than one thread; agree() and exchanges do without on threads of ours where errands are carried
+/// (comm/errands.h).  A rank that waits long in agree() on a thread that may call MPI lets MPI make progress now and then: another rank may be blocked in a
+/// receive whose sender waits here.
 ///
 /// Fails, the same on all ranks, with kComm for an intercommunicator and kArgument for a bad PENSTOCK_RANKS_PER_NODE; with kNoMemory, kComm or kOther
 /// when a call to MPI fails, then perhaps not the same on all ranks.  A failing one-sided access later has nowhere to be returned:

@@ -481,7 +481,16 @@ bool maps_shared(int descriptor, bool writable) {
   return true;
 }
 
-Traits traits_of(int descriptor, const struct stat& info, bool writable, bool can_read) {
+/// A file that may be written can grow anywhere; of another, what is there counts.
+void add_stripes(const StripeLayout& layout, const struct stat& info, bool writable, Traits& traits) {
+  const StripedPart* const part = part_for(layout, 0, writable || info.st_size == 0 ? INT64_MAX : info.st_size);
+  if (part == nullptr) return;
+  traits.stripe_bytes = part->stripe_bytes;
+  traits.stripe_count = part->stripe_count;
+  traits.target_count = target_count(*part);
+}
+
+Traits traits_of(int descriptor, const struct stat& info, bool writable, bool can_read, const std::optional<StripeLayout>& pretended) {
   Traits traits;
   traits.block_bytes = std::max<Offset>(info.st_blksize, 1);
   traits.can_read_back = can_read;
@@ -502,6 +511,8 @@ Traits traits_of(int descriptor, const struct stat& info, bool writable, bool ca
   traits.can_map = can_read && (!facts.try_map || maps_shared(descriptor, writable));
   traits.maps_coherent = traits.can_map && facts.node_local;
   traits.range_locks = true;
+  const std::optional<StripeLayout> layout = pretended ? pretended : facts.name == "lustre" ? read_layout(descriptor) : std::nullopt;
+  if (layout) add_stripes(*layout, info, writable, traits);
   return traits;
 }
 
@@ -511,6 +522,9 @@ Result<std::unique_ptr<File>> PosixStore::open(const std::string& path, const Op
   int flags = O_CLOEXEC;
   if (options.create) flags |= O_CREAT;
   if (options.create && options.exclusive) flags |= O_EXCL;
+  const LayoutWish wish{options.stripe_bytes, options.stripe_count, options.first_device};
+  const int delay = options.create && wish.any() ? flags_to_set_layout(path) : 0;
+  flags |= delay;
   const mode_t mode = options.permissions < 0 ? 0666 : static_cast<mode_t>(options.permissions);
   bool can_read = true;
   int descriptor = open_descriptor(path.c_str(), flags | (options.write ? O_RDWR : O_RDONLY), mode, options.no_atime);
@@ -519,6 +533,7 @@ Result<std::unique_ptr<File>> PosixStore::open(const std::string& path, const Op
     descriptor = open_descriptor(path.c_str(), flags | O_WRONLY, mode, options.no_atime);
   }
   if (descriptor < 0) return Status::from_errno(errno, "opening '" + path + "'");
+  if (delay != 0) set_layout(descriptor, wish);
   struct stat info;
   if (fstat(descriptor, &info) != 0) {
     const int error = errno;
@@ -529,7 +544,7 @@ Result<std::unique_ptr<File>> PosixStore::open(const std::string& path, const Op
     ::close(descriptor);
     return Status::from_errno(EISDIR, "opening '" + path + "'");
   }
-  return std::unique_ptr<File>(new PosixFile(descriptor, path, traits_of(descriptor, info, options.write, can_read)));
+  return std::unique_ptr<File>(new PosixFile(descriptor, path, traits_of(descriptor, info, options.write, can_read, pretended_)));
 }
 
 Status PosixStore::remove(const std::string& path) {

@@ -1,6 +1,9 @@
 // The posix store: files of the operating system, by system calls.  Knows nothing of MPI, datatypes, ranks or hints.
 #pragma once
 
+#include <optional>
+
+#include "store/posix/stripe_layout.h"
 #include "store/store.h"
 
 namespace penstock::store {
@@ -10,11 +13,19 @@ namespace penstock::store {
 /// "Bugs"). A file opened for writing only is opened for reading as well where permissions allow, because a shared
 /// mapping and a read-modify-write need it; who may read is decided above.  Otherwise traits().can_read_back and
 /// can_map are false.
-/// Thread rule: has no state.
+/// On Lustre, traits() tell how the file is striped, and a new file gets the layout that was asked for.
+/// Thread rule: has no state that changes.
 class PosixStore final : public Store {
  public:
+  PosixStore() = default;
+  /// For tests: every file is said to have this layout, whatever it lies on.
+  explicit PosixStore(StripeLayout pretended) : pretended_(std::move(pretended)) {}
+
   Result<std::unique_ptr<File>> open(const std::string& path, const OpenOptions& options) override;
   Status remove(const std::string& path) override;
+
+ private:
+  std::optional<StripeLayout> pretended_;
 };
 
 }  // namespace penstock::store

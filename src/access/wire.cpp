@@ -16,6 +16,10 @@ using Kind = Node::Kind;
 
 /// In the place of a list's child: the one before once more.
 constexpr std::uint64_t kSameChild = 255;
+/// In the place of a kind: irregular blocks that have been told already, whose number follows, elsewhere.
+constexpr std::uint64_t kEarlierBlocks = 254;
+/// What arrives may stand for so many entries of lists per byte, so that going through them takes time in proportion to what arrived.
+constexpr Offset kEntriesPerByte = 128;
 /// A layout as deep as this was made by nobody's program.
 constexpr int kDepthMax = 1000;
 /// In half a byte: a larger number follows.
@@ -74,12 +78,19 @@ class Repetitions {
   /// How far to go on from `at`, behind what has been found or is known to be nothing.
   Offset try_repetition(Offset before, Offset at) {
     const Offset pattern = at - before, stride = offset(at) - offset(before);
+    if (pattern == failed_pattern_ && stride == failed_stride_ && at < failed_end_) return 1;
     Offset alike = 0;
     while (at + alike < end_ && blocks_.length_of(at + alike) == blocks_.length_of(before + alike) && offset(at + alike) - offset(before + alike) == stride)
       ++alike;
     const Offset start = before >= done_ ? before : at;  // its first copy may be part of another stretch
     const Offset copies = (at + alike - start) / pattern;
-    if (copies < 2 || pattern * (copies - 1) < kLeastSaved) return std::max<Offset>(alike, 1);
+    if (copies < 2 || pattern * (copies - 1) < kLeastSaved) {
+      // A shorter pattern may be found in it.
+      failed_pattern_ = pattern;
+      failed_stride_ = stride;
+      failed_end_ = at + alike;
+      return 1;
+    }
     add_irregular(done_, start);
     done_ = start + copies * pattern;
     stretches_.push_back({start, done_, pattern, stride});
@@ -96,13 +107,17 @@ class Repetitions {
   const Blocks& blocks_;
   Offset end_;
   Offset done_ = 0;                  ///< stretches have been found up to here
+  // The last repetition that was too short, so that it is not gone through again from each of its blocks.
+  Offset failed_pattern_ = 0;
+  Offset failed_stride_ = 0;
+  Offset failed_end_ = 0;
   std::vector<std::int32_t> seen_;   ///< by hash: where it was met last
   std::vector<Stretch> stretches_;
 };
 
 class Writer {
  public:
-  explicit Writer(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+  explicit Writer(std::vector<std::byte>& bytes) : bytes_(bytes), start_(bytes.size()) {}
 
   void put(std::uint64_t value) {
     for (; value >= 128; value >>= 7) bytes_.push_back(static_cast<std::byte>(value | 128));
@@ -176,10 +191,39 @@ class Writer {
     } else if (stretch.end - stretch.first == 1) {
       put_head(Kind::kBlock, base);
       put_signed(blocks.length_of(stretch.first));
+    } else if (std::size_t same = 0; find_told(blocks, stretch, same) && may_repeat(stretch.end - stretch.first)) {
+      put(kEarlierBlocks);
+      put_signed(base);
+      put(same);
     } else {
+      told_.push_back({&blocks, stretch.first, stretch.end});
       put_head(Kind::kBlocks, base);
       put_irregular(blocks, stretch.first, stretch.end);
     }
+  }
+
+  /// Looks at the last few that could be the same.
+  bool find_told(const Blocks& blocks, const Stretch& stretch, std::size_t& number) const {
+    constexpr int kTries = 8;
+    for (std::size_t i = told_.size(), tries = 0; i-- > 0 && tries < kTries;) {
+      if (told_[i].end - told_[i].first != stretch.end - stretch.first) continue;
+      ++tries;
+      number = i;
+      if (same_blocks(*told_[i].blocks, told_[i].first, blocks, stretch.first, stretch.end - stretch.first)) return true;
+    }
+    return false;
+  }
+
+  static bool same_blocks(const Blocks& a, Offset in_a, const Blocks& b, Offset in_b, Offset count) {
+    for (Offset i = 0; i < count; ++i)
+      if (a.length_of(in_a + i) != b.length_of(in_b + i) || (i > 0 && gap_before(a, in_a + i) != gap_before(b, in_b + i))) return false;
+    return true;
+  }
+
+  bool may_repeat(Offset entries) {
+    if (repeated_entries_ + entries > kEntriesPerByte * static_cast<Offset>(bytes_.size() - start_)) return false;
+    repeated_entries_ += entries;
+    return true;
   }
 
   static Offset gap_before(const Blocks& blocks, Offset i) {
@@ -231,11 +275,19 @@ class Writer {
   }
 
   std::vector<std::byte>& bytes_;
+  std::size_t start_;
+  struct ToldBlocks {
+    const Blocks* blocks;
+    Offset first;
+    Offset end;
+  };
+  std::vector<ToldBlocks> told_;
+  Offset repeated_entries_ = 0;
 };
 
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit Reader(std::span<const std::byte> bytes) : left_(bytes), size_(bytes.size()) {}
 
   bool get(std::uint64_t& value) {
     value = 0;
@@ -268,6 +320,7 @@ class Reader {
   Result<NodePtr> get_node_of_kind(std::uint64_t kind, int depth) {
     Offset base = 0;
     if (depth > kDepthMax || !get_signed(base)) return torn();
+    if (kind == kEarlierBlocks) return get_earlier(base);
     switch (static_cast<Kind>(kind)) {
       case Kind::kEmpty:
         return empty_node();
@@ -342,7 +395,22 @@ class Reader {
       if (!fits || !scaled(length, static_cast<Offset>(unit), lengths[i]) || !checked_add(end, gap, offsets[i]) || !checked_add(offsets[i], lengths[i], end))
         return torn();
     }
-    return make_blocks(std::move(offsets), std::move(lengths), Element::kRaw, 1);
+    Result<NodePtr> blocks = make_blocks(std::move(offsets), std::move(lengths), Element::kRaw, 1);
+    if (blocks.ok()) told_.push_back(*blocks);
+    return blocks;
+  }
+
+  Result<NodePtr> get_earlier(Offset base) {
+    std::uint64_t number = 0;
+    if (!get(number) || number >= told_.size() || !may_repeat(*told_[number])) return torn();
+    Placed again{0, told_[number]};
+    if (__builtin_sub_overflow(base, again.node->base, &again.offset)) return torn();
+    return make_list({again});
+  }
+
+  bool may_repeat(const Node& node) {
+    const Offset most = kEntriesPerByte * static_cast<Offset>(size_ - left_.size());
+    return node.width <= most && (repeated_entries_ += node.width) <= most;
   }
 
   Result<NodePtr> get_list(Offset base, int depth) {
@@ -366,6 +434,9 @@ class Reader {
   }
 
   std::span<const std::byte> left_;
+  std::size_t size_;
+  std::vector<NodePtr> told_;
+  Offset repeated_entries_ = 0;
 };
 
 }  // namespace

@@ -188,13 +188,18 @@ class AggregatorTarget final : public strategy::Target {
  public:
   /// `forgets_first`: what this node has cached may be older than what other nodes wrote.
   AggregatorTarget(std::function<Result<store::File*>()> open, std::function<Result<WriteRight>(store::File&)> right,
-                   std::function<void(std::span<const store::Transfer>)> note, bool forgets_first)
-      : open_(std::move(open)), right_(std::move(right)), note_(std::move(note)), forgets_first_(forgets_first) {}
+                   std::function<void(std::span<const store::Transfer>)> note, std::atomic<bool>& wrote_since_read, bool forgets_first)
+      : open_(std::move(open)), right_(std::move(right)), note_(std::move(note)), wrote_since_read_(wrote_since_read), forgets_first_(forgets_first) {}
 
   Result<Offset> size() override {
     const Result<store::File*> file = open_();
     if (!file.ok()) return file.status();
     return (*file)->size();
+  }
+
+  Result<Offset> size_with_own_writes() override {
+    if (!wrote_since_read_.load() || !wrote_since_read_.exchange(false)) return Offset{-1};
+    return size();
   }
 
   Status read(std::span<store::Transfer> batch) override {
@@ -223,6 +228,7 @@ class AggregatorTarget final : public strategy::Target {
   std::function<Result<store::File*>()> open_;
   std::function<Result<WriteRight>(store::File&)> right_;
   std::function<void(std::span<const store::Transfer>)> note_;  ///< what is going to be written
+  std::atomic<bool>& wrote_since_read_;
   bool forgets_first_;
   bool forgot_ = false;
   bool wrote_ = false;
@@ -237,7 +243,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
         return opened_.load(std::memory_order_acquire);
       },
       [this](store::File& store_file) { return write_right(store_file, hints()); },
-      [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, !nodes_see_each_other());
+      [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, wrote_since_read_, !nodes_see_each_other());
   // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
   // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
   const bool has_data = local.ok() && request.bytes > 0;
@@ -362,7 +368,8 @@ Outcome File::move_pieces(store::File& store_file, const View& view, const Reque
   return {{}, moved};
 }
 
-Outcome File::finish(const Request& request, const Result<Offset>& moved, OpTrace& trace) const {
+Outcome File::finish(const Request& request, const Result<Offset>& moved, OpTrace& trace) {
+  if (request.write) wrote_since_read_.store(true);
   if (!moved.ok()) return {moved.status().with_context(path_ + (request.write ? ": write" : ": read")), 0};
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, *moved);
   return {{}, *moved};

@@ -241,7 +241,7 @@ class File {
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
   /// What a strategy moved, counted, or its failure with the file's name.
-  Outcome finish(const Request& request, const Result<Offset>& moved, trace::OpTrace& trace) const;
+  Outcome finish(const Request& request, const Result<Offset>& moved, trace::OpTrace& trace);
   Outcome move_pieces(store::File& store_file, const View& view, const Request& request, Offset position, trace::OpTrace& trace);
   struct Stretch;
   Outcome move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, trace::OpTrace& trace);
@@ -281,6 +281,7 @@ class File {
   plan::DomainRules domains_;     ///< among the global aggregators
   std::vector<bool> stripes_written_;  ///< of a turn; as an aggregator.  Collective accesses come one after another
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
+  std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 

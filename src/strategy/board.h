@@ -17,6 +17,7 @@ struct Asked {
   Offset position;
   Offset bytes;       ///< 0: nothing
   Offset tree_bytes;  ///< of the packed tiling
+  Offset file_bytes;  ///< with what it wrote by itself; -1: it did not
   std::int32_t code;  ///< a failure it met
   std::int32_t unused;
 };

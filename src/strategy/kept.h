@@ -19,7 +19,7 @@ struct Facts {
   Offset first = 0;  ///< of the file, [first, end); empty for nothing
   Offset end = 0;
   std::uint64_t told_bytes = 0;  ///< of the message that says what the team accesses
-  Offset file_bytes = 0;         ///< from the lowest rank, for reads
+  Offset file_bytes = -1;        ///< as the lowest rank sees it, and whoever wrote by itself; for reads
   Offset pieces = 0;             ///< of the file, and the bytes they make up
   Offset bytes = 0;
   std::int32_t code = 0;         ///< a failure: then nobody does anything

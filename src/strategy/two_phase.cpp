@@ -230,6 +230,11 @@ class Engine {
   /// two lists of facts about local aggregators, without memory for which the others wait in vain.
   void prepare() {
     number_ = plans().begin();
+    if (!access_.write && failure_.ok()) {
+      const Result<Offset> size = access_.target.size_with_own_writes();
+      if (size.ok()) seen_file_bytes_ = *size;
+      fail_if(size.status());
+    }
     if (!plans().any_agreed() || !recall()) {
       if (!alone()) fail_if(show());
       if (leads() && !stop_) guarded([this] { return plan(); });
@@ -263,6 +268,7 @@ class Engine {
       ballot = plans().ballot(own_.claim, access_.may_decline);
     }
     ballot.code = static_cast<std::int32_t>(failure_.code());
+    ballot.file_bytes = seen_file_bytes_;
     if (!alone()) join_team(ballot);
     if (leads()) fail_if(vote(ballot));
     if (alone()) return stop_ || plan_ != nullptr;
@@ -290,7 +296,7 @@ class Engine {
     if (ballot.count > 0) guarded([&] { return make_ready(ballot); });
     if (ballot.count > 0 && failure_.ok() && !access_.write && rank() == access_.placement.local.front()) {
       const Result<Offset> size = access_.target.size();  // asked in every call: what each rank wrote before counts
-      if (size.ok()) ballot.file_bytes = *size;
+      if (size.ok()) ballot.file_bytes = std::max(ballot.file_bytes, *size);
       fail_if(size.status());
     }
     ballot.code = std::max(ballot.code, static_cast<std::int32_t>(failure_.code()));
@@ -532,7 +538,7 @@ class Engine {
   void write_asked() {
     const bool has_data = failure_.ok() && !own_.empty();
     Asked& asked = board_->asked(access_.team.place());
-    asked = {access_.position, has_data ? access_.bytes : 0, has_data ? static_cast<Offset>(tree_.size()) : 0,
+    asked = {access_.position, has_data ? access_.bytes : 0, has_data ? static_cast<Offset>(tree_.size()) : 0, seen_file_bytes_,
              static_cast<std::int32_t>(failure_.code()), 0};
     const std::span<std::byte> room = board_->tree_of(access_.team.place());
     if (has_data && tree_.size() <= room.size()) std::copy(tree_.begin(), tree_.end(), room.begin());
@@ -549,7 +555,7 @@ class Engine {
     if (failure_.ok()) mine = facts_of_team(told_.size());
     if (failure_.ok() && rank() == access_.placement.local.front() && !access_.write) {
       const Result<Offset> size = access_.target.size();  // asked only now, when what each rank wrote before counts
-      if (size.ok()) mine.file_bytes = *size;
+      if (size.ok()) mine.file_bytes = std::max(mine.file_bytes, *size);
       if (!size.ok()) fail(size.status());
     }
     mine.code = static_cast<std::int32_t>(failure_.code());
@@ -557,7 +563,10 @@ class Engine {
     PENSTOCK_TRY(tell_facts(mine));
     for (const Facts& facts : all_) stop_ = stop_ || facts.code != 0;
     if (stop_) return {};
-    if (!access_.write) file_bytes_ = all_.front().file_bytes;
+    if (!access_.write) {
+      file_bytes_ = 0;
+      for (const Facts& facts : all_) file_bytes_ = std::max(file_bytes_, facts.file_bytes);
+    }
     divide(bounds_of_all());
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
@@ -653,6 +662,8 @@ class Engine {
     facts.told_bytes = told_bytes;
     facts.pieces = asked_pieces_;
     facts.bytes = asked_bytes_;
+    facts.file_bytes = seen_file_bytes_;
+    for (int member = 0; !alone() && member < access_.team.size(); ++member) facts.file_bytes = std::max(facts.file_bytes, board_->asked(member).file_bytes);
     for (const Walk& walk : walks_) {
       const access::Bounds bounds = access::bounds_of(walk.claim.tiling, walk.claim.position, walk.claim.bytes);
       facts.first = facts.first == facts.end ? bounds.first : std::min(facts.first, bounds.first);
@@ -1363,6 +1374,7 @@ class Engine {
   Agenda mine_{domains_};  ///< of own_
   Offset own_end_ = access_.position;  ///< where they end, in data positions
   Offset file_bytes_ = INT64_MAX;
+  Offset seen_file_bytes_ = -1;  ///< with what this rank wrote by itself
   std::vector<std::byte> tree_;
   std::int64_t number_ = 0;    ///< of this access among the file's
   KeptPlan* plan_ = nullptr;   ///< of an earlier one, by which this one goes

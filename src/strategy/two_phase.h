@@ -22,6 +22,9 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual Result<Offset> size() = 0;
+  /// Of any rank, for reads: the size with what this rank wrote by itself since it was last asked; -1 when that is nothing.  The rank that says size() may do so
+  /// before others have come to the call, and before they wrote what they want to read back.
+  virtual Result<Offset> size_with_own_writes() = 0;
   /// As store::File::read.
   virtual Status read(std::span<store::Transfer> batch) = 0;
   /// As store::File::write; also keeps sieving writers out of the range that the batch spans.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "access/cursor.h"
 #include "access/node.h"
 #include "access/wire.h"
 #include "oracle/access_type.h"
@@ -114,6 +115,34 @@ TEST(Wire, WhatComesAgainInEveryLevelIsToldOnce) {
   Random random(9);
   const Packed one = packed(tile(columns(random, 500, 5000, 1))), many = packed(tile(columns(random, 500, 5000, 72)));
   EXPECT_LT(many.size(), one.size() + 64);
+}
+
+TEST(Wire, VariablesOfOneDecompositionAreToldOnce) {
+  // Of 5 variables, with something else between them.
+  Random random(9);
+  std::vector<Offset> displacements, lengths;
+  const Type variable = columns(random, 300, 3000, 20), other = columns(random, 300, 3000, 1);
+  std::vector<Type> types;
+  Offset at = 0;
+  for (int i = 0; i < 5; ++i)
+    for (const Type& type : {variable, other}) {
+      types.push_back(type);
+      displacements.push_back(at);
+      lengths.push_back(1);
+      at += type.lower_bound + type.extent + 777 * 8 * (i + 1);
+    }
+  // One list of blocks, as a program hands it over.
+  const Type all = *structure(lengths, displacements, types);
+  std::vector<Offset> offsets, sizes;
+  Cursor cursor(tile(all), 0, all.size());
+  for (access::Run run; cursor.next(run);)
+    for (Offset i = 0; i < run.count; ++i) {
+      offsets.push_back(run.offset + i * run.stride);
+      sizes.push_back(run.length);
+    }
+  const Type list = *hindexed(sizes, offsets, *elementary(1));
+  expect_back(tile(list), list.size());
+  EXPECT_LT(packed(tile(list)).size(), packed(tile(variable)).size() + packed(tile(other)).size() + 200);
 }
 
 TEST(Wire, WhatIsTornOrTwistedIsAnErrorOrAnotherLayout) {

@@ -2,7 +2,10 @@
 // when they are joined.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
@@ -147,6 +150,85 @@ TEST(TwoPhaseEdges, ReadingUpToTheLargestOffsetFindsTheEndOfTheFile) {
   parts[0] = {view_of(bytes(4)), 0, 16};
   parts[1] = {view_of(bytes(4), INT64_MAX - 16), 0, 16};
   for (const int ranks_per_node : {1, 2}) expect_same(parts, ranks_per_node, false, 1000, 4096);
+}
+
+/// Tells when somebody asks for the size of a file.
+class WatchedFile final : public store::ForwardingFile {
+ public:
+  WatchedFile(std::unique_ptr<store::File> inner, std::atomic<int>& asked) : ForwardingFile(std::move(inner)), asked_(asked) {}
+  penstock::Result<Offset> size() override {
+    const auto size = ForwardingFile::size();
+    ++asked_;
+    return size;
+  }
+
+ private:
+  std::atomic<int>& asked_;
+};
+
+class WatchedStore final : public store::Store {
+ public:
+  explicit WatchedStore(store::Store& inner) : inner_(inner) {}
+  penstock::Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    auto opened = inner_.open(path, options);
+    if (!opened.ok()) return opened;
+    return std::unique_ptr<store::File>(std::make_unique<WatchedFile>(std::move(*opened), asked));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+  std::atomic<int> asked{0};
+
+ private:
+  store::Store& inner_;
+};
+
+TEST(TwoPhaseEdges, ARankReadsBackWhatItWroteAfterOthersWereInTheCall) {
+  for (const int ranks_per_node : {1, 2, 4}) {
+    store::MemoryStore memory_store;
+    WatchedStore store(memory_store);
+    comm::run_ranks(
+        4,
+        [&](comm::Comm& group) {
+          const int rank = group.topology().rank;
+          trace::OpTrace trace(nullptr);
+          file::Mode mode;
+          mode.read = mode.write = mode.create = true;
+          hints::Hints hints = hints::defaults();
+          hints.strategy = hints::Strategy::kTwoLayer;
+          auto opened = file::File::open(std::move(*group.duplicate()), store, "file", mode, hints, nullptr, {});
+          ASSERT_TRUE(opened.ok()) << opened.status().text();
+          // The second and third calls go by the plan of the first.
+          for (Offset displacement = 0; displacement < 3000; displacement += 1000) {
+            ASSERT_TRUE((*opened)->set_view(view_of(bytes(8), displacement), 0, trace, {}).ok());
+            const int before = store.asked.load();
+            ASSERT_TRUE(group.barrier().ok());
+            Bytes mine(8, static_cast<std::byte>(rank + displacement / 1000)), back(8);
+            file::Request request;
+            request.offset_etypes = 8 * rank;
+            request.bytes = 8;
+            if (rank == 3) {
+              // Until rank 0 has asked; not for ever, since it may also wait for this rank first.
+              const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+              while (ranks_per_node == 1 && store.asked.load() == before && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+              request.write = true;
+              request.buffer = mine.data();
+              ASSERT_TRUE((*opened)->access(request, trace).status.ok());
+            }
+            request.write = false;
+            request.collective = true;
+            request.buffer = back.data();
+            const file::Outcome outcome = (*opened)->access(request, trace);
+            EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+            if (rank == 3) {
+              EXPECT_EQ(outcome.bytes, 8);
+              EXPECT_EQ(back, mine);
+            }
+            ASSERT_TRUE(group.barrier().ok());
+          }
+          (void)(*opened)->close(trace);
+        },
+        ranks_per_node);
+  }
 }
 
 TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {

@@ -29,6 +29,7 @@ struct OpenNotice {
   Offset window_bytes = 0;  ///< 0: no aggregation
   Offset alignment_bytes = 1;
   int aggregators = 0;
+  bool asked_for_aggregators = false;
   int local_aggregators = 0;  ///< of each node; 0: every rank is one
   bool may_decline = false;
 };
@@ -124,7 +125,8 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
       notice.window_bytes = hints.collective_buffer_bytes;
     if (hints.strategy != hints::Strategy::kTwoPhase) notice.local_aggregators = std::max(1, hints.local_aggregators);
     notice.aggregators = hints.aggregators;
-    if (notice.aggregators == 0)
+    notice.asked_for_aggregators = notice.aggregators != 0;
+    if (!notice.asked_for_aggregators)
       notice.aggregators = plan::automatic_global(group.topology().node_of_rank, notice.local_aggregators, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   }
   if (group.topology().size > 1) {
@@ -143,6 +145,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     // Where the ranks of some node share no memory, every rank sends for itself.
     if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
     file->domains_ = {.aggregators = static_cast<int>(file->placement_.global.size()),
+                      .asked_for = notice.asked_for_aggregators,
                       .window_bytes = plan::window_bytes(static_cast<int>(file->placement_.local.size()), notice.window_bytes),
                       .alignment_bytes = notice.alignment_bytes,
                       .stripe_bytes = notice.facts.stripe_bytes,

@@ -25,6 +25,21 @@ int matching(int aggregators, int devices) {
   return aggregators;
 }
 
+/// How many of `aggregators` get the data of a call to where they belong soonest.  An aggregator receives its share of the data, while a team sends to all
+/// aggregators that it reaches: to very few however many there are, where each team accesses a part of its own; else to ever more.
+int worthwhile(int aggregators, const Accessed& accessed) {
+  // What a message costs, and each byte of a description that is sent, read and joined with others, in bytes that are sent meanwhile.
+  constexpr Wide kMessage = 16 << 10;
+  constexpr Wide kTold = 4;
+  const Wide each = kMessage + kTold * accessed.told_bytes;
+  const Wide whole = std::max<Wide>(static_cast<Wide>(accessed.end) - accessed.first, 1);
+  const auto cost = [&](int count) { return accessed.bytes / count + std::max(each, each * accessed.team_span / whole * count); };
+  int best = aggregators;
+  for (int count = aggregators; count > 0; count /= 2)
+    if (cost(count) < cost(best)) best = count;
+  return best;
+}
+
 }  // namespace
 
 std::vector<int> local_aggregators(int ranks, int count) {
@@ -178,10 +193,18 @@ Offset FileDomains::next_of(int aggregator, Offset offset) const {
   return checked_add(unit, distance, next) && checked_multiply(next, unit_bytes_, next) ? next : INT64_MAX;
 }
 
-FileDomains domains_for(const DomainRules& rules, Offset first, Offset end) {
+FileDomains domains_for(const DomainRules& rules, const Accessed& accessed) {
   if (rules.stripe_bytes > 0 && rules.stripe_count > 1)
-    return FileDomains::cyclic(matching(rules.aggregators, rules.stripe_count), rules.window_bytes, rules.stripe_bytes);
-  return FileDomains::contiguous(rules.aggregators, rules.window_bytes, rules.alignment_bytes, first, end);
+    return FileDomains::cyclic(rules.asked_for ? rules.aggregators : matching(rules.aggregators, rules.stripe_count), rules.window_bytes, rules.stripe_bytes);
+  return FileDomains::contiguous(rules.asked_for ? rules.aggregators : worthwhile(rules.aggregators, accessed), rules.window_bytes,
+                                 rules.alignment_bytes, accessed.first, accessed.end);
+}
+
+int standing(int place, int used, int all) { return static_cast<int>(Offset{place} * all / used); }
+
+int place_of(int at, int used, int all) {
+  const int place = static_cast<int>((Offset{at} * used + all - 1) / all);
+  return place < used && standing(place, used, all) == at ? place : -1;
 }
 
 }  // namespace penstock::plan

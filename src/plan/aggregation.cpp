@@ -11,6 +11,9 @@ __extension__ typedef __int128 Wide;
 
 Offset align_down(Offset offset, Offset alignment) { return offset - offset % alignment; }
 
+/// Rounded up.
+Wide divided(Wide bytes, Wide by) { return (bytes + by - 1) / by; }
+
 /// The end of `bytes` from `first` on; the largest offset where it lies beyond.
 Offset end_of(Offset first, Offset bytes) {
   Offset end = 0;
@@ -129,7 +132,15 @@ Offset window_bytes(int local, Offset limit) {
 FileDomains FileDomains::contiguous(int aggregators, Offset window_bytes, Offset alignment_bytes, Offset first, Offset end) {
   FileDomains domains;
   domains.aggregators_ = aggregators;
-  domains.window_bytes_ = window_bytes > alignment_bytes ? align_down(window_bytes, alignment_bytes) : window_bytes;
+  domains.window_bytes_ = window_bytes;
+  if (window_bytes > alignment_bytes) {
+    const Offset most = align_down(window_bytes, alignment_bytes);
+    const Wide part = divided(static_cast<Wide>(end) - first, aggregators);
+    const Wide windows = std::max<Wide>(divided(part, most), 1);
+    // With one more multiple: boundaries are aligned down, so a part may be a little larger, and what is left must not need a window of its own.
+    const Wide equal = (divided(divided(part, windows), alignment_bytes) + 1) * alignment_bytes;
+    domains.window_bytes_ = static_cast<Offset>(std::min<Wide>(most, equal));
+  }
   domains.alignment_bytes_ = alignment_bytes;
   domains.accessed_ = {first, end};
   return domains;
@@ -178,6 +189,15 @@ Offset FileDomains::round_of(Offset offset) const {
   if (unit_bytes_ == 0) return (offset - boundary(owner(offset))) / window_bytes_;
   const Offset in_unit = (unit_bytes_ - 1) / window_bytes_ + 1;
   return offset / unit_bytes_ / aggregators_ * in_unit + offset % unit_bytes_ / window_bytes_;
+}
+
+FileDomains::Reach FileDomains::reach(Offset first, Offset end) const {
+  if (unit_bytes_ == 0) {
+    const int from = owner(first);
+    return {from, owner(end - 1) - from + 1};
+  }
+  const Offset from = first / unit_bytes_, last = (end - 1) / unit_bytes_;
+  return {static_cast<int>(from % aggregators_), static_cast<int>(std::min<Offset>(last - from + 1, aggregators_))};
 }
 
 Offset FileDomains::next_of(int aggregator, Offset offset) const {

@@ -77,7 +77,7 @@ class FileDomains {
 
   FileDomains() = default;  ///< of nothing
   /// Equal parts of [first, end), which begin at multiples of `alignment_bytes`: where there are fewer of those than aggregators, some have no part.
-  /// Windows do too, unless `window_bytes` is less than that.
+  /// Windows do too, unless `window_bytes` is less than that, and there are no more of them than it takes, about equal.
   /// Requires: aggregators > 0, the bytes > 0, 0 <= first <= end.
   static FileDomains contiguous(int aggregators, Offset window_bytes, Offset alignment_bytes, Offset first, Offset end);
   /// Units of `unit_bytes`; those that are larger than `window_bytes` are gone through in several windows.
@@ -94,6 +94,13 @@ class FileDomains {
   [[nodiscard]] Offset round_of(Offset offset) const;
   /// The first offset at or behind `offset` that is the aggregator's; INT64_MAX when there is none.
   [[nodiscard]] Offset next_of(int aggregator, Offset offset) const;
+  /// No other aggregators than `count` from `first` on, with 0 behind the last one, have bytes of [first, end).
+  /// Requires: first < end; with contiguous domains, it is accessed.
+  struct Reach {
+    int first;
+    int count;
+  };
+  [[nodiscard]] Reach reach(Offset first, Offset end) const;
   /// True when [first, end) reaches into some window of the aggregator.
   [[nodiscard]] bool reaches(Offset first, Offset end, int aggregator) const { return first < end && next_of(aggregator, first) < end; }
 

@@ -86,7 +86,9 @@ class Agenda {
 
   /// For each aggregator that the walk reaches.
   void add(const Walk& walk, std::size_t index) {
-    for (int aggregator = 0; aggregator < domains_.aggregators(); ++aggregator) add(walk, index, aggregator);
+    if (walk.empty()) return;
+    const plan::FileDomains::Reach reach = domains_.reach(walk.offset(walk.begin()), walk.offset(walk.end - 1) + 1);
+    for (int i = 0; i < reach.count; ++i) add(walk, index, (reach.first + i) % domains_.aggregators());
   }
 
   /// INT64_MAX when all is over.

@@ -124,6 +124,16 @@ void expect_each_byte_once(const FileDomains& domains, Offset first, Offset end)
     }
     ASSERT_FALSE(domains.reaches(first, first, place));
   }
+  for (Offset offset = first; offset < end; ++offset)
+    for (Offset behind = offset + 1; behind <= std::min(end, offset + 60); behind += 7) {
+      const FileDomains::Reach reach = domains.reach(offset, behind);
+      ASSERT_TRUE(reach.count > 0 && reach.count <= domains.aggregators());
+      for (int place = 0; place < domains.aggregators(); ++place) {
+        const bool among = (place - reach.first + domains.aggregators()) % domains.aggregators() < reach.count;
+        ASSERT_TRUE(among || !domains.reaches(offset, behind, place)) << offset << ' ' << behind << ' ' << place;
+      }
+      ASSERT_TRUE(domains.reaches(offset, behind, reach.first));
+    }
   for (std::size_t i = 0; i < owners.size(); ++i) ASSERT_EQ(owners[i], 1) << "offset " << first + static_cast<Offset>(i);
 }
 
@@ -167,6 +177,12 @@ TEST(FileDomains, ContiguousOnesAreEqualAndAligned) {
     EXPECT_EQ(domains.window(1, place).end, std::min(begins[place] + 30 * 64, begins[place + 1]));
     EXPECT_EQ(domains.window(2, place).first, INT64_MAX);
   }
+}
+
+TEST(FileDomains, WindowsOfADomainAreAboutEqual) {
+  EXPECT_EQ(FileDomains::contiguous(2, 1000, 10, 0, 2200).window_bytes(), 560);  // 1100 in two
+  EXPECT_EQ(FileDomains::contiguous(2, 1000, 10, 0, 2000).window_bytes(), 1000);
+  EXPECT_EQ(FileDomains::contiguous(2, 1000, 10, 5, 6).window_bytes(), 20);
 }
 
 TEST(FileDomains, PartsOfNodesAreTheirOwn) {

@@ -254,7 +254,7 @@ class OtherStore final : public store::Store {
 
 file::Outcome access(file::File& file, const file::Request& request, bool background, trace::OpTrace& trace, const Status& local) {
   if (!background) return file.access(request, trace, local);
-  const auto pending = file.start(request, local, {}, {});
+  const auto pending = file.start(request, local, {}, {}, {});
   pending->wait();
   return pending->outcome();
 }

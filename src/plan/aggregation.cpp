@@ -36,7 +36,8 @@ int worthwhile(int aggregators, const Accessed& accessed) {
   constexpr Wide kTold = 4;
   const Wide each = kMessage + kTold * accessed.told_bytes;
   const Wide whole = std::max<Wide>(static_cast<Wide>(accessed.end) - accessed.first, 1);
-  const auto cost = [&](int count) { return accessed.bytes / count + std::max(each, each * accessed.team_span / whole * count); };
+  const Wide span = std::min<Wide>(accessed.team_span, whole);  // reads may want more than there is
+  const auto cost = [&](int count) { return accessed.bytes / count + std::max(each, each * span / whole * count); };
   int best = aggregators;
   for (int count = aggregators; count > 0; count /= 2)
     if (cost(count) < cost(best)) best = count;

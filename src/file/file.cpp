@@ -33,6 +33,7 @@ struct OpenNotice {
   Offset window_bytes = 0;  ///< 0: no aggregation
   Offset alignment_bytes = 1;
   int aggregators = 0;
+  bool asked_for_aggregators = false;
   int local_aggregators = 0;  ///< of each node; 0: every rank is one
   bool by_list = false;       ///< rank 0 has a list of nodes to aggregate
   bool may_decline = false;
@@ -144,6 +145,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
       interfaces = hints.interfaces > 0 ? hints.interfaces : group.topology().node_count > 1 ? network_interfaces() : 1;
       notice.aggregators = aggregators_of(group.topology(), hints, notice.facts.striping, notice.local_aggregators, interfaces);
       notice.by_list = !hints.config_list.empty();
+      notice.asked_for_aggregators = hints.aggregators > 0 || notice.by_list;
     }
   }
   if (group.topology().size > 1) {
@@ -166,6 +168,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     const auto aggregators = static_cast<int>(placement.global.size());
     const Offset window_bytes = plan::window_bytes(static_cast<int>(placement.local.size()), notice.window_bytes);
     file->domains_ = {.aggregators = aggregators,
+                      .asked_for = notice.asked_for_aggregators,
                       .window_bytes = plan::aligned_window_bytes(file->striping(), aggregators, window_bytes, notice.window_bytes),
                       .alignment_bytes = notice.alignment_bytes,
                       .stripe_bytes = file->striping().stripe_bytes,

@@ -12,6 +12,9 @@ __extension__ typedef __int128 Wide;
 
 Offset align_down(Offset offset, Offset alignment) { return offset - offset % alignment; }
 
+/// Rounded up.
+Wide divided(Wide bytes, Wide by) { return (bytes + by - 1) / by; }
+
 /// The end of `bytes` from `first` on; the largest offset where it lies beyond.
 Offset end_of(Offset first, Offset bytes) {
   Offset end = 0;
@@ -24,6 +27,22 @@ int matching(int aggregators, int devices) {
   for (int count = aggregators; 2 * count >= aggregators; --count)
     if (devices % count == 0) return count;
   return aggregators;
+}
+
+/// How many of `aggregators` get the data of a call to where they belong soonest.  An aggregator receives its share of the data, while a team sends to all
+/// aggregators that it reaches: to very few however many there are, where each team accesses a part of its own; else to ever more.
+int worthwhile(int aggregators, const Accessed& accessed) {
+  // What a message costs, and each byte of a description that is sent, read and joined with others, in bytes that are sent meanwhile.
+  constexpr Wide kMessage = 16 << 10;
+  constexpr Wide kTold = 4;
+  const Wide each = kMessage + kTold * accessed.told_bytes;
+  const Wide whole = std::max<Wide>(static_cast<Wide>(accessed.end) - accessed.first, 1);
+  const Wide span = std::min<Wide>(accessed.team_span, whole);  // reads may want more than there is
+  const auto cost = [&](int count) { return accessed.bytes / count + std::max(each, each * span / whole * count); };
+  int best = aggregators;
+  for (int count = aggregators; count > 0; count /= 2)
+    if (cost(count) < cost(best)) best = count;
+  return best;
 }
 
 }  // namespace
@@ -145,7 +164,15 @@ Offset window_bytes(int local, Offset limit) {
 FileDomains FileDomains::contiguous(int aggregators, Offset window_bytes, Offset alignment_bytes, Offset first, Offset end) {
   FileDomains domains;
   domains.aggregators_ = aggregators;
-  domains.window_bytes_ = window_bytes > alignment_bytes ? align_down(window_bytes, alignment_bytes) : window_bytes;
+  domains.window_bytes_ = window_bytes;
+  if (window_bytes > alignment_bytes) {
+    const Offset most = align_down(window_bytes, alignment_bytes);
+    const Wide part = divided(static_cast<Wide>(end) - first, aggregators);
+    const Wide windows = std::max<Wide>(divided(part, most), 1);
+    // With one more multiple: boundaries are aligned down, so a part may be a little larger, and what is left must not need a window of its own.
+    const Wide equal = (divided(divided(part, windows), alignment_bytes) + 1) * alignment_bytes;
+    domains.window_bytes_ = static_cast<Offset>(std::min<Wide>(most, equal));
+  }
   domains.alignment_bytes_ = alignment_bytes;
   domains.accessed_ = {first, end};
   return domains;
@@ -196,6 +223,15 @@ Offset FileDomains::round_of(Offset offset) const {
   return offset / unit_bytes_ / aggregators_ * in_unit + offset % unit_bytes_ / window_bytes_;
 }
 
+FileDomains::Reach FileDomains::reach(Offset first, Offset end) const {
+  if (unit_bytes_ == 0) {
+    const int from = owner(first);
+    return {from, owner(end - 1) - from + 1};
+  }
+  const Offset from = first / unit_bytes_, last = (end - 1) / unit_bytes_;
+  return {static_cast<int>(from % aggregators_), static_cast<int>(std::min<Offset>(last - from + 1, aggregators_))};
+}
+
 Offset FileDomains::next_of(int aggregator, Offset offset) const {
   if (unit_bytes_ == 0) {
     const Offset end = boundary(aggregator + 1);
@@ -209,10 +245,18 @@ Offset FileDomains::next_of(int aggregator, Offset offset) const {
   return checked_add(unit, distance, next) && checked_multiply(next, unit_bytes_, next) ? next : INT64_MAX;
 }
 
-FileDomains domains_for(const DomainRules& rules, Offset first, Offset end) {
+FileDomains domains_for(const DomainRules& rules, const Accessed& accessed) {
   if (rules.stripe_bytes > 0 && rules.stripe_count > 1)
-    return FileDomains::cyclic(matching(rules.aggregators, rules.stripe_count), rules.window_bytes, rules.stripe_bytes);
-  return FileDomains::contiguous(rules.aggregators, rules.window_bytes, rules.alignment_bytes, first, end);
+    return FileDomains::cyclic(rules.asked_for ? rules.aggregators : matching(rules.aggregators, rules.stripe_count), rules.window_bytes, rules.stripe_bytes);
+  return FileDomains::contiguous(rules.asked_for ? rules.aggregators : worthwhile(rules.aggregators, accessed), rules.window_bytes,
+                                 rules.alignment_bytes, accessed.first, accessed.end);
+}
+
+int standing(int place, int used, int all) { return static_cast<int>(Offset{place} * all / used); }
+
+int place_of(int at, int used, int all) {
+  const int place = static_cast<int>((Offset{at} * used + all - 1) / all);
+  return place < used && standing(place, used, all) == at ? place : -1;
 }
 
 }  // namespace penstock::plan

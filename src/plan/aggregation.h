@@ -52,10 +52,20 @@ Offset window_bytes(int local, Offset limit);
 /// What the file domains of an open file follow from: the same on all ranks.
 struct DomainRules {
   int aggregators = 1;
+  bool asked_for = false;      ///< so many: then all of them take part
   Offset window_bytes = 1;     ///< at most, of a window
   Offset alignment_bytes = 1;  ///< what the store likes accesses to begin at: its stripe or block
   Offset stripe_bytes = 0;     ///< 0: not striped
   int stripe_count = 1;
+};
+
+/// What all ranks together access in a call.
+struct Accessed {
+  Offset first = 0;       ///< [first, end) of the file has all of it
+  Offset end = 0;
+  Offset bytes = 0;       ///< of data
+  Offset team_span = 0;   ///< from the first to the last byte of a team, on average
+  Offset told_bytes = 0;  ///< of the description of what a team accesses, on average
 };
 
 /// Which part of the file is whose.  Each byte is in one window of one aggregator, and an aggregator goes through its windows round by round.
@@ -70,14 +80,15 @@ class FileDomains {
     Offset end = 0;
   };
 
+  FileDomains() = default;  ///< of nothing
   /// Equal parts of [first, end), which begin at multiples of `alignment_bytes`: where there are fewer of those than aggregators, some have no part.
-  /// Windows do too, unless `window_bytes` is less than that.
+  /// Windows do too, unless `window_bytes` is less than that, and there are no more of them than it takes, about equal.
   /// Requires: aggregators > 0, the bytes > 0, 0 <= first <= end.
   static FileDomains contiguous(int aggregators, Offset window_bytes, Offset alignment_bytes, Offset first, Offset end);
   /// Units of `unit_bytes`; those that are larger than `window_bytes` are gone through in several windows.
   static FileDomains cyclic(int aggregators, Offset window_bytes, Offset unit_bytes);
 
-  /// How many have a part; the others are beyond them in order.
+  /// Of these, aggregators are known by their place, from 0 on.
   [[nodiscard]] int aggregators() const { return aggregators_; }
   /// No window is larger.
   [[nodiscard]] Offset window_bytes() const { return window_bytes_; }
@@ -88,11 +99,17 @@ class FileDomains {
   [[nodiscard]] Offset round_of(Offset offset) const;
   /// The first offset at or behind `offset` that is the aggregator's; INT64_MAX when there is none.
   [[nodiscard]] Offset next_of(int aggregator, Offset offset) const;
+  /// No other aggregators than `count` from `first` on, with 0 behind the last one, have bytes of [first, end).
+  /// Requires: first < end; with contiguous domains, it is accessed.
+  struct Reach {
+    int first;
+    int count;
+  };
+  [[nodiscard]] Reach reach(Offset first, Offset end) const;
   /// True when [first, end) reaches into some window of the aggregator.
   [[nodiscard]] bool reaches(Offset first, Offset end, int aggregator) const { return first < end && next_of(aggregator, first) < end; }
 
  private:
-  FileDomains() = default;
   [[nodiscard]] Offset boundary(int aggregator) const;
   [[nodiscard]] int owner(Offset offset) const;
 
@@ -103,9 +120,15 @@ class FileDomains {
   Range accessed_;
 };
 
-/// The file domains of one call, in which all ranks together access [first, end).  A file striped over several devices gets cyclic ones, a stripe at a
-/// time, of as many aggregators as make each of them meet the same devices in every turn (unless that were fewer than half of them); others contiguous ones.
+/// The file domains of one call.  A file striped over several devices gets cyclic ones, a stripe at a time, of as many aggregators as make each of them
+/// meet the same devices in every turn (unless that were fewer than half of them).  Others get contiguous ones, of so many aggregators that it pays to
+/// send each of them a message and a description.  Where somebody asked for a number of aggregators, that is it.
 /// Requires: 0 <= first <= end.
-FileDomains domains_for(const DomainRules& rules, Offset first, Offset end);
+FileDomains domains_for(const DomainRules& rules, const Accessed& accessed);
+
+/// Where those that take part stand among all aggregators, of which they are `used`, evenly spread.
+int standing(int place, int used, int all);
+/// Which place the one has that stands there; -1 for one that takes no part.
+int place_of(int standing, int used, int all);
 
 }  // namespace penstock::plan

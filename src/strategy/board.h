@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/units.h"
+#include "plan/aggregation.h"
 #include "strategy/kept.h"
 #include "strategy/window.h"
 
@@ -38,8 +39,7 @@ struct Plan {
   std::int64_t recalled = 0;     ///< the kept plan by which all go; 0: none
   Offset shift = 0;              ///< so far on in the file
   Offset file_bytes = 0;         ///< reads end there
-  Offset accessed_first = 0;     ///< by all ranks together: the file domains follow from it
-  Offset accessed_end = 0;
+  plan::FileDomains domains;
   std::int64_t claims = 0;
   Offset staging_bytes = 0;      ///< of one slot
 };

@@ -11,6 +11,7 @@
 
 #include "access/merge.h"
 #include "base/units.h"
+#include "plan/aggregation.h"
 
 namespace penstock::strategy {
 
@@ -47,9 +48,8 @@ struct KeptPlan {
   std::vector<access::Claim> claims;  ///< of the team
   std::vector<std::byte> told;        ///< the same as a message
   std::vector<Facts> all;
-  Offset first = 0;                   ///< of all teams' data, [first, end)
-  Offset end = 0;
-  std::vector<bool> told_to;          ///< by place: the global aggregator knows this team's claims
+  plan::Accessed accessed;            ///< by all teams
+  std::vector<bool> told_to;          ///< by where it stands among them: the global aggregator knows this team's claims
 
   // Global aggregators only.
   std::vector<KeptPeer> peers;  ///< ascending; this rank's own team is not among them

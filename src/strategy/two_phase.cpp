@@ -86,7 +86,9 @@ class Agenda {
 
   /// For each aggregator that the walk reaches.
   void add(const Walk& walk, std::size_t index) {
-    for (int aggregator = 0; aggregator < domains_.aggregators(); ++aggregator) add(walk, index, aggregator);
+    if (walk.empty()) return;
+    const plan::FileDomains::Reach reach = domains_.reach(walk.offset(walk.begin()), walk.offset(walk.end - 1) + 1);
+    for (int i = 0; i < reach.count; ++i) add(walk, index, (reach.first + i) % domains_.aggregators());
   }
 
   /// INT64_MAX when all is over.
@@ -171,7 +173,7 @@ class Engine {
  public:
   Engine(const Collective& access, Status mine)
       : access_(access), failure_(std::move(mine)), own_(Claim{access.file, access.position, access.bytes}) {
-    place_ = index_in(access_.placement.global, access_.placement.leader);
+    aggregator_ = index_in(access_.placement.global, access_.placement.leader);
   }
 
   Result<Moved> run() {
@@ -198,7 +200,8 @@ class Engine {
   [[nodiscard]] bool direct() const { return alone() && access_.memory_contiguous; }
   [[nodiscard]] bool aggregates() const { return leads() && place_ >= 0; }
   [[nodiscard]] int aggregators() const { return domains_.aggregators(); }
-  [[nodiscard]] int rank_of(int place) const { return access_.placement.global[static_cast<std::size_t>(place)]; }
+  [[nodiscard]] std::size_t standing(int place) const { return static_cast<std::size_t>(plan::standing(place, aggregators(), access_.domains.aggregators)); }
+  [[nodiscard]] int rank_of(int place) const { return access_.placement.global[standing(place)]; }
   [[nodiscard]] static int index_in(const std::vector<int>& ranks, int rank) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
     return found != ranks.end() && *found == rank ? static_cast<int>(found - ranks.begin()) : -1;
@@ -326,7 +329,7 @@ class Engine {
         ballot.drop(i);
         continue;
       }
-      for (std::size_t team = 0; place_ >= 0 && team < plan.all.size(); ++team)
+      for (std::size_t team = 0; aggregator_ >= 0 && team < plan.all.size(); ++team)
         if (team != team_index() && plan.peer(team) == nullptr) room = std::max(room, static_cast<std::size_t>(plan.all[team].told_bytes));
     }
     told_late_.resize(room);
@@ -337,7 +340,8 @@ class Engine {
   [[nodiscard]] static bool can_shift(const KeptPlan& plan, Offset shift) {
     if (shift == 0 || shift == Candidate::kAnywhere) return true;
     Offset moved = 0;
-    if (plan.end == INT64_MAX || !checked_add(plan.first, shift, moved) || moved < 0 || !checked_add(plan.end, shift, moved)) return false;
+    const plan::Accessed& all = plan.accessed;
+    if (all.end == INT64_MAX || !checked_add(all.first, shift, moved) || moved < 0 || !checked_add(all.end, shift, moved)) return false;
     return std::all_of(plan.claims.begin(), plan.claims.end(),
                        [&](const Claim& claim) { return checked_add(claim.tiling.displacement, shift, moved); });
   }
@@ -359,7 +363,10 @@ class Engine {
     declined_ = access_.may_decline && plan_->better_alone;
     if (declined_) return {};
     if (!access_.write) file_bytes_ = file_bytes;
-    divide({plan_->first + shift_, plan_->end + shift_});
+    plan::Accessed all = plan_->accessed;
+    all.first += shift_;
+    all.end += shift_;
+    divide(all);
     PENSTOCK_TRY(tell_late());
     guarded([this] { return take_kept_claims(); });
     return {};
@@ -370,9 +377,9 @@ class Engine {
     const std::size_t me = team_index();
     const std::unique_ptr<comm::Exchange> sent = access_.comm.exchange();
     for (int place = 0; place < aggregators(); ++place) {
-      const auto p = static_cast<std::size_t>(place);
-      if (plan_->told_to[p] || !team_reaches(me, place)) continue;
-      plan_->told_to[p] = true;
+      const std::size_t aggregator = standing(place);
+      if (plan_->told_to[aggregator] || !team_reaches(me, place)) continue;
+      plan_->told_to[aggregator] = true;
       if (place == place_) {
         plan_->gapless.reset();
         continue;
@@ -425,7 +432,7 @@ class Engine {
 
   [[nodiscard]] bool kept_in_one_stretch() const {
     std::vector<Claim> claims;
-    if (plan_->told_to[static_cast<std::size_t>(place_)]) claims = plan_->claims;
+    if (plan_->told_to[static_cast<std::size_t>(aggregator_)]) claims = plan_->claims;
     for (const KeptPeer& peer : plan_->peers) claims.insert(claims.end(), peer.claims.begin(), peer.claims.end());
     return in_one_stretch(claims);
   }
@@ -441,8 +448,7 @@ class Engine {
                           .recalled = plan_->number,
                           .shift = shift_,
                           .file_bytes = file_bytes_,
-                          .accessed_first = accessed_first_,
-                          .accessed_end = accessed_end_,
+                          .domains = domains_,
                           .claims = static_cast<std::int64_t>(walks_.size()),
                           .staging_bytes = most_in_a_round()};
     }
@@ -454,9 +460,7 @@ class Engine {
     shift_ = plan.shift;
     declined_ = plan.declined != 0;
     file_bytes_ = plan.file_bytes;
-    accessed_first_ = plan.accessed_first;
-    accessed_end_ = plan.accessed_end;
-    take_domains();
+    take_domains(plan.domains);
     claims_ = plan.claims;
     staging_bytes_ = plan.staging_bytes;
     own_claim_ = plan_->own_claim;
@@ -487,14 +491,12 @@ class Engine {
 
   void keep_teams(KeptPlan& kept) {
     for (const Walk& walk : walks_) kept.claims.push_back(walk.claim);
-    const access::Bounds all = bounds_of_all();
-    kept.first = all.first;
-    kept.end = all.end;
+    kept.accessed = accessed_by_all();
     kept.told = std::move(told_);
     kept.all = std::move(all_);
     const Facts& mine = kept.all[team_index()];
     kept.told_to.resize(access_.placement.global.size());
-    for (int place = 0; place < aggregators(); ++place) kept.told_to[static_cast<std::size_t>(place)] = domains_.reaches(mine.first, mine.end, place);
+    for (int place = 0; place < aggregators(); ++place) kept.told_to[standing(place)] = domains_.reaches(mine.first, mine.end, place);
     for (const Peer& peer : peers_) {
       if (peer.rank == rank()) continue;
       KeptPeer& made = kept.peers.emplace_back(KeptPeer{static_cast<std::size_t>(index_in(access_.placement.local, peer.rank)), {}});
@@ -567,7 +569,7 @@ class Engine {
       file_bytes_ = 0;
       for (const Facts& facts : all_) file_bytes_ = std::max(file_bytes_, facts.file_bytes);
     }
-    divide(bounds_of_all());
+    divide(accessed_by_all());
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
@@ -694,30 +696,31 @@ class Engine {
   }
 
   /// The file among the aggregators, now that it is known what all access of it.
-  void divide(access::Bounds all) {
-    accessed_first_ = all.first;
-    accessed_end_ = all.end;
+  void divide(plan::Accessed all) {
     if (!access_.write) {
-      accessed_end_ = std::min(accessed_end_, file_bytes_);
-      accessed_first_ = std::min(accessed_first_, accessed_end_);
+      all.end = std::min(all.end, file_bytes_);
+      all.first = std::min(all.first, all.end);
     }
-    take_domains();
+    take_domains(plan::domains_for(access_.domains, all));
   }
 
-  /// Of all teams' data.
-  [[nodiscard]] access::Bounds bounds_of_all() const {
-    access::Bounds all;
+  void take_domains(const plan::FileDomains& domains) {
+    domains_ = domains;
+    place_ = aggregator_ < 0 ? -1 : plan::place_of(aggregator_, aggregators(), access_.domains.aggregators);
+  }
+
+  [[nodiscard]] plan::Accessed accessed_by_all() const {
+    plan::Accessed all;
+    const auto teams = std::count_if(all_.begin(), all_.end(), [](const Facts& facts) { return facts.first < facts.end; });
     for (const Facts& facts : all_) {
       if (facts.first == facts.end) continue;
       all.first = all.first == all.end ? facts.first : std::min(all.first, facts.first);
       all.end = std::max(all.end, facts.end);
+      all.bytes = checked_add(all.bytes, facts.bytes, all.bytes) ? all.bytes : INT64_MAX;
+      all.team_span += (facts.end - facts.first) / teams;
+      all.told_bytes += static_cast<Offset>(facts.told_bytes) / teams;
     }
     return all;
-  }
-
-  void take_domains() {
-    domains_ = plan::domains_for(access_.domains, accessed_first_, accessed_end_);
-    if (place_ >= aggregators()) place_ = -1;
   }
 
   [[nodiscard]] bool better_alone() const {
@@ -843,9 +846,7 @@ class Engine {
     declined_ = plan.declined != 0;
     if (stop_ || declined_) return {};
     file_bytes_ = plan.file_bytes;
-    accessed_first_ = plan.accessed_first;
-    accessed_end_ = plan.accessed_end;
-    take_domains();
+    take_domains(plan.domains);
     claims_ = plan.claims;
     staging_bytes_ = plan.staging_bytes;
     const Told& told = board_->told(access_.team.place());
@@ -877,8 +878,7 @@ class Engine {
       board_->told(member) = claim < 0 ? Told{-1, 0, 0, 0, 0} : of_claim[static_cast<std::size_t>(claim)];
     }
     board_->plan() = {.file_bytes = file_bytes_,
-                      .accessed_first = accessed_first_,
-                      .accessed_end = accessed_end_,
+                      .domains = domains_,
                       .claims = static_cast<std::int64_t>(walks_.size()),
                       .staging_bytes = most_in_a_round()};
     return {};
@@ -1366,10 +1366,9 @@ class Engine {
   Status failure_;         ///< the first that this rank met
   bool stop_ = false;      ///< some rank failed before anything was moved
   bool declined_ = false;  ///< every rank moves its own data
-  int place_ = -1;         ///< of this rank's local aggregator among the global ones
-  Offset accessed_first_ = 0;  ///< by all ranks together
-  Offset accessed_end_ = 0;
-  plan::FileDomains domains_ = plan::domains_for(access_.domains, 0, 0);  ///< of this call, once that is known
+  int aggregator_ = -1;    ///< where this rank's local aggregator stands among the global ones
+  int place_ = -1;         ///< and among those that have a file domain
+  plan::FileDomains domains_;  ///< of this call
   Walk own_;               ///< this rank's data
   Agenda mine_{domains_};  ///< of own_
   Offset own_end_ = access_.position;  ///< where they end, in data positions

@@ -1,7 +1,9 @@
 """What a report says about messages between nodes is what has to be sent: a program whose every message can be counted by hand.
 
-Four ranks on two pretended nodes write PIECES rounds of one piece each, dealt out in turn; a window of the file is one round, and ranks 0 and 2
-write or read the windows in turn.  So a window needs one message from every other local aggregator whose team has data in it.
+Four ranks on two pretended nodes write PIECES pieces each, in turn; a window of the file has one of every rank, and ranks 0 and 2 write or read half
+of the file each, window by window.  So a window needs one message from every other local aggregator whose team has data in it.
+
+Or each writes its pieces one behind the other, which are one and a half windows: half a node's data are the aggregator's own.
 """
 
 import json
@@ -40,13 +42,16 @@ int main(int argc, char **argv) {
   MPI_Type_vector(PIECES, PIECE, ranks * PIECE, MPI_BYTE, &turn);
   MPI_Type_commit(&turn);
   for (int i = 1; i < argc; ++i) {
+    int parts = strstr(argv[i], "parts") != NULL;
+    MPI_Offset mine_at = (MPI_Offset)rank * PIECE * (parts ? PIECES : 1);
+    MPI_Datatype type = parts ? MPI_BYTE : turn;
     wrong |= MPI_File_open(MPI_COMM_WORLD, argv[i], MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
-    wrong |= MPI_File_set_view(file, (MPI_Offset)rank * PIECE, MPI_BYTE, turn, "native", MPI_INFO_NULL);
+    wrong |= MPI_File_set_view(file, mine_at, MPI_BYTE, type, "native", MPI_INFO_NULL);
     wrong |= MPI_File_write_all(file, mine, PIECE * PIECES, MPI_BYTE, MPI_STATUS_IGNORE);
     wrong |= MPI_File_close(&file);
     memset(back, 0, sizeof back);
     wrong |= MPI_File_open(MPI_COMM_WORLD, argv[i], MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
-    wrong |= MPI_File_set_view(file, (MPI_Offset)rank * PIECE, MPI_BYTE, turn, "native", MPI_INFO_NULL);
+    wrong |= MPI_File_set_view(file, mine_at, MPI_BYTE, type, "native", MPI_INFO_NULL);
     wrong |= MPI_File_read_all(file, back, PIECE * PIECES, MPI_BYTE, MPI_STATUS_IGNORE);
     wrong |= memcmp(mine, back, sizeof mine) != 0;
     wrong |= MPI_File_close(&file);
@@ -63,6 +68,7 @@ HINTS = {
     "layer": ["penstock_strategy=two_layer", "penstock_local_aggregators=1"],
     "alone": ["penstock_strategy=two_layer", "penstock_local_aggregators=2"],
 }
+PARTS = {f"parts-{name}": hints for name, hints in HINTS.items()}
 
 
 @dataclass
@@ -97,9 +103,9 @@ def reported(mpi, log, names, settings):
 
 def launch(mpi, directory, ranks_per_node):
     """By file, what was sent for writing and for reading it."""
-    log, names = directory / f"report-{ranks_per_node}.jsonl", [directory / f"{name}.data" for name in HINTS]
+    log, names = directory / f"report-{ranks_per_node}.jsonl", [directory / f"{name}.data" for name in HINTS | PARTS]
     given = ["cb_nodes=2", f"cb_buffer_size={WINDOW_BYTES}"]
-    given += [f"*{name}.data:{hint}" for name, hints in HINTS.items() for hint in hints]
+    given += [f"*/{name}.data:{hint}" for name, hints in (HINTS | PARTS).items() for hint in hints]
     settings = {"PENSTOCK_HINTS": ";".join(given), "PENSTOCK_RANKS_PER_NODE": str(ranks_per_node)}
     rows = reported(mpi, log, names, settings)
     for row in rows:
@@ -108,7 +114,7 @@ def launch(mpi, directory, ranks_per_node):
         assert phases == pytest.approx(row["wall_seconds"]["sum"], rel=1e-6)
     for name in names:
         assert name.stat().st_size == DATA_BYTES
-    return {name: [line_of(row) for row in rows[2 * i : 2 * i + 2]] for i, name in enumerate(HINTS)}
+    return {name: [line_of(row) for row in rows[2 * i : 2 * i + 2]] for i, name in enumerate(HINTS | PARTS)}
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
@@ -206,3 +212,24 @@ def test_a_layout_may_be_the_bytes_that_lustre_tells(mpi):
     settings = {"PENSTOCK_LUSTRE_LAYOUT": str(layout), "PENSTOCK_HINTS": "penstock_strategy=two_phase"}
     written, _ = reported(mpi, mpi.programs / "image.jsonl", [mpi.programs / "image.data"], settings)
     assert written["counters"]["target_writers"] == 4
+
+
+@pytest.mark.parametrize("name", ["parts-phase", "parts-alone"])
+def test_what_a_node_has_together_stays_there(sent, name):
+    """The ranks beside the aggregators send what they have in the second window of their node, half of one, and all of the third."""
+    for line in sent(2)[name]:
+        assert (line.messages, line.message_bytes) == (2 * 2, 2 * PIECES * PIECE_BYTES)
+        assert (line.messages_between_nodes, line.bytes_between_nodes) == (0, 0)
+
+
+def test_what_a_team_has_together_is_not_sent(sent):
+    for line in sent(2)["parts-layer"]:
+        assert (line.messages, line.message_bytes, line.messages_between_nodes) == (0, 0, 0)
+        assert (line.requests, line.requests_joined) == (RANKS, 2)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_nodes_without_an_aggregator_send_their_part_to_one(sent, name):
+    for line in sent(1)[name]:
+        assert (line.messages, line.message_bytes) == (2 * 2, 2 * PIECES * PIECE_BYTES)
+        assert (line.messages_between_nodes, line.bytes_between_nodes) == (line.messages, line.message_bytes)

@@ -129,6 +129,16 @@ void expect_each_byte_once(const FileDomains& domains, Offset first, Offset end)
     }
     ASSERT_FALSE(domains.reaches(first, first, place));
   }
+  for (Offset offset = first; offset < end; ++offset)
+    for (Offset behind = offset + 1; behind <= std::min(end, offset + 60); behind += 7) {
+      const FileDomains::Reach reach = domains.reach(offset, behind);
+      ASSERT_TRUE(reach.count > 0 && reach.count <= domains.aggregators());
+      for (int place = 0; place < domains.aggregators(); ++place) {
+        const bool among = (place - reach.first + domains.aggregators()) % domains.aggregators() < reach.count;
+        ASSERT_TRUE(among || !domains.reaches(offset, behind, place)) << offset << ' ' << behind << ' ' << place;
+      }
+      ASSERT_TRUE(domains.reaches(offset, behind, reach.first));
+    }
   for (std::size_t i = 0; i < owners.size(); ++i) ASSERT_EQ(owners[i], 1) << "offset " << first + static_cast<Offset>(i);
 }
 
@@ -174,6 +184,12 @@ TEST(FileDomains, ContiguousOnesAreEqualAndAligned) {
   }
 }
 
+TEST(FileDomains, WindowsOfADomainAreAboutEqual) {
+  EXPECT_EQ(FileDomains::contiguous(2, 1000, 10, 0, 2200).window_bytes(), 560);  // 1100 in two
+  EXPECT_EQ(FileDomains::contiguous(2, 1000, 10, 0, 2000).window_bytes(), 1000);
+  EXPECT_EQ(FileDomains::contiguous(2, 1000, 10, 5, 6).window_bytes(), 20);
+}
+
 TEST(FileDomains, PartsOfNodesAreTheirOwn) {
   // Four nodes with two aggregators each, every node with a part of its own.
   const Offset part = Offset{3} << 30;
@@ -208,27 +224,65 @@ TEST(FileDomains, UpToTheLargestOffset) {
   }
 }
 
+/// Data without gaps, of which every team has all (nearly), or a part of its own.
+Accessed interleaved(Offset bytes, Offset told_bytes = 100) { return {.first = 0, .end = bytes, .bytes = bytes, .team_span = bytes, .told_bytes = told_bytes}; }
+Accessed parts_of(Offset teams, Offset bytes) { return {.first = 0, .end = bytes, .bytes = bytes, .team_span = bytes / teams, .told_bytes = 100}; }
+
 TEST(FileDomains, FollowFromTheStore) {
   DomainRules rules{.aggregators = 6, .window_bytes = 1 << 20, .alignment_bytes = 4096};
+  const Accessed accessed = parts_of(6, 6 << 20);
   // Not striped, or over one device: contiguous.
   for (const Offset stripe_bytes : {0, 65536}) {
     rules.stripe_bytes = stripe_bytes;
-    EXPECT_TRUE(domains_for(rules, 0, 6 << 20).reaches(5 << 20, 6 << 20, 5));
-    EXPECT_FALSE(domains_for(rules, 0, 6 << 20).reaches(5 << 20, 6 << 20, 0));
+    EXPECT_TRUE(domains_for(rules, accessed).reaches(5 << 20, 6 << 20, 5));
+    EXPECT_FALSE(domains_for(rules, accessed).reaches(5 << 20, 6 << 20, 0));
   }
   // Of as many aggregators as each meet the same devices again and again.
   rules.stripe_bytes = 65536;
   const std::pair<int, int> used_of_devices[] = {{2, 6}, {3, 6}, {4, 4}, {5, 5}, {6, 6}, {7, 6}, {8, 4}, {9, 3}, {12, 6}, {13, 6}, {35, 5}};
   for (const auto& [devices, used] : used_of_devices) {
     rules.stripe_count = devices;
-    const FileDomains domains = domains_for(rules, 0, 6 << 20);
+    const FileDomains domains = domains_for(rules, accessed);
     EXPECT_EQ(domains.aggregators(), used) << devices;
     EXPECT_EQ(domains.window_bytes(), 65536);
     for (Offset stripe = 0; stripe < 40; ++stripe) EXPECT_TRUE(domains.reaches(stripe * 65536, stripe * 65536 + 1, static_cast<int>(stripe % used)));
   }
+  rules.asked_for = true;
+  EXPECT_EQ(domains_for(rules, accessed).aggregators(), 6);
   // Nothing is accessed of what is there.
   rules.stripe_count = 1;
-  for (int place = 0; place < 6; ++place) EXPECT_FALSE(domains_for(rules, 9, 9).reaches(9, 5000, place));
+  const FileDomains nothing = domains_for(rules, {.first = 9, .end = 9, .bytes = 100, .team_span = 50, .told_bytes = 10});
+  for (int place = 0; place < nothing.aggregators(); ++place) EXPECT_FALSE(nothing.reaches(9, 5000, place));
+}
+
+TEST(FileDomains, AreForAsManyAggregatorsAsPay) {
+  DomainRules rules{.aggregators = 32, .window_bytes = 1 << 20, .alignment_bytes = 1};
+  EXPECT_EQ(domains_for(rules, interleaved(Offset{1} << 30)).aggregators(), 32);
+  EXPECT_EQ(domains_for(rules, interleaved(1 << 20)).aggregators(), 8);
+  EXPECT_EQ(domains_for(rules, interleaved(16 << 10)).aggregators(), 1);
+  EXPECT_EQ(domains_for(rules, interleaved(1 << 20, 1 << 20)).aggregators(), 1) << "descriptions as long as the data";
+  EXPECT_EQ(domains_for(rules, interleaved(INT64_MAX, INT64_MAX / 8)).aggregators(), 1);
+  EXPECT_EQ(domains_for(rules, parts_of(32, 64 << 10)).aggregators(), 32) << "each can keep its part";
+  EXPECT_EQ(domains_for(rules, {}).aggregators(), 32);
+  rules.asked_for = true;
+  EXPECT_EQ(domains_for(rules, interleaved(1)).aggregators(), 32);
+}
+
+TEST(FileDomains, ThoseWhoHaveOneAreEvenlySpread) {
+  for (int all = 1; all < 20; ++all)
+    for (int used = 1; used <= all; ++used) {
+      std::vector<int> places(static_cast<std::size_t>(all), -1);
+      int before = -1;
+      for (int place = 0; place < used; ++place) {
+        const int at = standing(place, used, all);
+        ASSERT_GT(at, before);
+        ASSERT_LT(at, all);
+        ASSERT_TRUE(before < 0 || at - before == all / used || at - before == (all + used - 1) / used);
+        places[static_cast<std::size_t>(at)] = place;
+        before = at;
+      }
+      for (int at = 0; at < all; ++at) ASSERT_EQ(place_of(at, used, all), places[static_cast<std::size_t>(at)]) << at << ' ' << used << ' ' << all;
+    }
 }
 
 }  // namespace

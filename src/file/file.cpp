@@ -134,16 +134,18 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     }
     notice.verdict = verdict_of(local, rank);
     if (local.ok()) notice.identity = file->store_file_->identity();
-    // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message.
-    notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && group.topology().node_count > 1 && !notice.facts.node_local;
+    // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks.
+    const comm::Topology& ranks = group.topology();
+    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local : plan::may_gather_on_a_node(ranks.size);
+    notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && may_pay;
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;
     if (hints.strategy != hints::Strategy::kTwoPhase) notice.local_aggregators = std::max(1, hints.local_aggregators);
     if (notice.window_bytes > 0) {
       // Nodes of a job are alike, so rank 0's counts for all: that costs no message.
       int& interfaces = notice.facts.interfaces;
-      interfaces = hints.interfaces > 0 ? hints.interfaces : group.topology().node_count > 1 ? network_interfaces() : 1;
-      notice.aggregators = aggregators_of(group.topology(), hints, notice.facts.striping, notice.local_aggregators, interfaces);
+      interfaces = hints.interfaces > 0 ? hints.interfaces : ranks.node_count > 1 ? network_interfaces() : 1;
+      notice.aggregators = aggregators_of(ranks, hints, notice.facts.striping, notice.local_aggregators, interfaces);
       notice.by_list = !hints.config_list.empty();
       notice.asked_for_aggregators = hints.aggregators > 0 || notice.by_list;
     }

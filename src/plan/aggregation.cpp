@@ -150,9 +150,20 @@ int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, i
   return std::min(nodes * of_a_node, static_cast<int>(node_of_rank.size()));
 }
 
-bool better_alone(Offset pieces, Offset bytes) {
+bool may_gather_on_a_node(int ranks) {
+  constexpr int kManyRanks = 12;
+  return ranks >= kManyRanks;
+}
+
+bool better_alone(const Accessed& all, int nodes) {
   constexpr Offset kLargePiece = Offset{4} << 20;
-  return pieces <= 1 || bytes / pieces >= kLargePiece;
+  constexpr Offset kPageBytes = 4096;
+  constexpr Offset kLeastOnANode = Offset{8} << 20;
+  constexpr Offset kDescribed = 16;
+  if (all.pieces <= 1 || all.bytes / all.pieces >= kLargePiece) return true;
+  if (nodes > 1) return false;
+  return all.bytes / all.pieces >= kPageBytes || all.bytes < kLeastOnANode || (all.end - all.first) / 2 > all.bytes ||
+         all.told_bytes > all.bytes / kDescribed;
 }
 
 Offset window_bytes(int local, Offset limit) {

@@ -573,7 +573,7 @@ class Engine {
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
-    better_alone_ = better_alone();
+    better_alone_ = plan::better_alone(accessed_by_all(), access_.comm.topology().node_count);
     declined_ = access_.may_decline && better_alone_;
     if (declined_) return {};
     PENSTOCK_TRY(exchange_claims(told_));
@@ -717,20 +717,11 @@ class Engine {
       all.first = all.first == all.end ? facts.first : std::min(all.first, facts.first);
       all.end = std::max(all.end, facts.end);
       all.bytes = checked_add(all.bytes, facts.bytes, all.bytes) ? all.bytes : INT64_MAX;
+      all.pieces = checked_add(all.pieces, facts.pieces, all.pieces) ? all.pieces : INT64_MAX;
       all.team_span += (facts.end - facts.first) / teams;
       all.told_bytes += static_cast<Offset>(facts.told_bytes) / teams;
     }
     return all;
-  }
-
-  [[nodiscard]] bool better_alone() const {
-    Offset pieces = 0;
-    Offset bytes = 0;
-    for (const Facts& facts : all_) {
-      pieces = checked_add(pieces, facts.pieces, pieces) ? pieces : INT64_MAX;
-      bytes = checked_add(bytes, facts.bytes, bytes) ? bytes : INT64_MAX;
-    }
-    return plan::better_alone(pieces, bytes);
   }
 
   /// Nobody sends what another local aggregator has no memory to receive.

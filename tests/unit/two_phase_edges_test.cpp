@@ -44,7 +44,7 @@ file::View view_of(const access::Type& type, Offset displacement = 0) {
 }
 
 Outcomes carry_out(store::Store& store, const std::vector<Part>& parts, int ranks_per_node, hints::Strategy strategy, Offset buffer_bytes, bool write,
-                   Offset file_bytes) {
+                   Offset file_bytes, trace::FileTrace* counts = nullptr) {
   hints::Hints hints = hints::defaults();
   hints.strategy = strategy;
   hints.collective_buffer_bytes = buffer_bytes;
@@ -54,10 +54,10 @@ Outcomes carry_out(store::Store& store, const std::vector<Part>& parts, int rank
       static_cast<int>(ranks),
       [&](comm::Comm& group) {
         const auto r = static_cast<std::size_t>(group.topology().rank);
-        trace::OpTrace trace(nullptr);
+        trace::OpTrace trace(r == 0 ? counts : nullptr);
         file::Mode mode;
         mode.read = mode.write = mode.create = true;
-        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", mode, hints, nullptr, {});
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", mode, hints, r == 0 ? counts : nullptr, {});
         ASSERT_TRUE(opened.ok()) << opened.status().text();
         file::File& file = **opened;
         if (r == 0 && file_bytes > 0) {
@@ -249,6 +249,30 @@ TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   const Offset in_gap = 5 * at + offsets[1997] + lengths[1997];
   parts[1] = {view_of(bytes(1), in_gap), 0, 1};
   for (const bool write : {false, true}) expect_same(parts, 2, write, 400000, 1 << 20);
+}
+
+std::int64_t gathered(const trace::FileTrace& counts) { return counts.counters[static_cast<std::size_t>(trace::Counter::kTwoLayer)]; }
+
+TEST(TwoPhaseEdges, ManyRanksOfANodeGatherSmallPieces) {
+  constexpr int kRanks = 12;
+  constexpr Offset kPiece = 64, kBytes = Offset{1} << 20;
+  for (const Offset apart : {kPiece * kRanks, kPiece * kRanks * 8}) {
+    std::vector<Part> parts(kRanks);
+    for (int r = 0; r < kRanks; ++r) parts[static_cast<std::size_t>(r)] = {view_of(*access::resized(0, apart, bytes(kPiece)), r * kPiece), 0, kBytes};
+    store::MemoryStore store;
+    trace::FileTrace written, read;
+    const Outcomes out = carry_out(store, parts, kRanks, hints::Strategy::kAutomatic, 1 << 20, true, 0, &written);
+    const Outcomes back = carry_out(store, parts, kRanks, hints::Strategy::kIndependent, 1 << 20, false, 0);
+    const Outcomes again = carry_out(store, parts, kRanks, hints::Strategy::kAutomatic, 1 << 20, false, 0, &read);
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      EXPECT_EQ(out.moved[r], kBytes) << out.texts[r];
+      EXPECT_TRUE(back.memory[r] == Bytes(static_cast<std::size_t>(kBytes), static_cast<std::byte>(r + 1)) && back.memory[r] == again.memory[r]) << "rank " << r;
+    }
+    // Pieces with much between them are not worth gathering.
+    const std::int64_t expected = apart == kPiece * kRanks ? 1 : 0;
+    EXPECT_EQ(gathered(written), expected);
+    EXPECT_EQ(gathered(read), expected);
+  }
 }
 
 }  // namespace

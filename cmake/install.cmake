@@ -25,7 +25,7 @@ install(DIRECTORY python/penstock DESTINATION share/penstock/python
         PATTERN "table" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY table/ DESTINATION share/penstock/python/penstock/table FILES_MATCHING PATTERN "*.toml")
 if(EXISTS ${CMAKE_SOURCE_DIR}/bench)
-  install(DIRECTORY bench/ DESTINATION share/penstock/bench FILES_MATCHING PATTERN "*.py")
+  install(DIRECTORY bench/ DESTINATION share/penstock/bench FILES_MATCHING PATTERN "*.py" PATTERN "planner.json")
 endif()
 
 set(hints_page ${CMAKE_BINARY_DIR}/man/penstock-hints.7)

@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import collective  # noqa: E402
 import independent  # noqa: E402
 import launching  # noqa: E402
+import planner  # noqa: E402
 
 BUILD = launching.default_build()
 TIMEOUT_SECONDS = 120.0
@@ -452,3 +453,21 @@ def test_collective_targets():
 def test_collective_options_are_checked(mpi, options, told):
     with pytest.raises(SystemExit, match=told):
         collective.run(quick=True, options={"native_only": "1", **options}, progress=lambda text: None)
+
+
+@pytest.mark.skipif(not (BUILD / "bench/planner").is_file(), reason="bench/planner is not built")
+def test_planning_costs_what_it_did():
+    """Memory and instructions do not depend on how busy the machine is; another compiler counts a little differently."""
+    result = planner.run(quick=True, options={"ranks": 256, "timeout": 60}, progress=lambda _: None)
+    two_layer, two_phase = result["cells"]
+    assert two_layer["described_bytes"] < two_phase["described_bytes"] / 10
+    assert 0 < two_layer["peak_bytes"] < planner.MEBIBYTE and two_phase["peak_bytes"] < 16 * planner.MEBIBYTE
+    if shutil.which("valgrind"):
+        assert 0.5 < result["summary"]["instructions_over_kept"] < 1.5
+    else:
+        assert result["summary"]["instructions"] is None
+
+
+def test_planner_refuses_what_it_does_not_know():
+    with pytest.raises(SystemExit, match="ranks=many"):
+        planner.run(quick=True, options={"ranks": "many"}, progress=lambda _: None)

@@ -11,7 +11,8 @@
 namespace penstock::access {
 
 /// Appends `tiling` to `bytes`.  Kinds of elements are left out: the other side sees bytes.
-/// Cost: O(description_size).
+/// Irregular blocks go in a byte or two each where gaps and lengths are small, and once where they come again; they may come out as loops of shorter lists.
+/// Cost: O(description_size), and a table of up to 4 MiB for a long list.
 void pack(const Tiling& tiling, std::vector<std::byte>& bytes);
 
 /// What pack() wrote of a tiling with data, all of it.  Fails with kIntern (or kType, where something outgrows 64 bits) for anything else:

@@ -64,7 +64,9 @@ struct Moved {
 /// Bytes that no rank wrote are never touched: an aggregator writes what arrived, piece by piece where there are gaps.
 /// Memory: a global aggregator has three windows and one more for messages, a bit per byte of the windows, and a description of what each
 /// team accesses that reaches it; a team of several has three times what it moves in a round.  Windows and what a team of several has are shared memory.
-/// Cost: O(local aggregators) once per call for the summary of all, O(descriptions that reach an aggregator) there and O(descriptions * aggregators) in a
+/// What it finds out about who accesses what is kept (strategy/kept.h): a later call that does the same, on every rank as far on in the file, costs as many messages
+/// of constant size as it takes to double one local aggregator to all.
+/// Cost: O(local aggregators) once per new plan for the summary of all, O(descriptions that reach an aggregator) there and O(descriptions * aggregators) in a
 /// team; then O(log of that) for each description that has data in a window.
 Result<Moved> two_phase(const Collective& access, Status mine);
 

@@ -63,7 +63,7 @@ constexpr int kSlots = 3;
 struct CollectiveMemory {
   FileWindow windows[kSlots];  ///< global aggregators only
   Room staging;                ///< global aggregators only: messages whose bytes do not abut in the file
-  KeptPlans plans;
+  KeptPlans plans;             ///< of earlier accesses
   Room own;                    ///< this rank's data of a window, where its memory is not contiguous
 };
 

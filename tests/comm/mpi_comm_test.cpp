@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/errands.h"
 #include "comm/mpi/mpi_comm.h"
 
 using namespace penstock;
@@ -137,7 +138,10 @@ void check_agreement_in_background(Comm& comm) {
   auto duplicated = comm.duplicate();
   CHECK(duplicated.ok());
   if (!comm.may_agree_in_background()) return;
-  std::thread worker([&] { check_agreement(*duplicated.value(), 500); });
+  std::thread worker([&] {
+    const penstock::comm::ThreadOfOurs mark;
+    check_agreement(*duplicated.value(), 500);
+  });
   if (comm.topology().node_count == 1) {
     // The program may use MPI meanwhile.
     for (int i = 0; i < 20; ++i) PMPI_Barrier(MPI_COMM_WORLD);

@@ -437,20 +437,25 @@ class Engine {
     return in_one_stretch(claims);
   }
 
+  [[nodiscard]] Plan recalled() const {
+    return {.declined = declined_ ? 1 : 0,
+            .recalled = plan_->number,
+            .shift = shift_,
+            .file_bytes = file_bytes_,
+            .domains = domains_,
+            .claims = static_cast<std::int64_t>(walks_.size()),
+            .staging_bytes = declined_ ? 0 : most_in_a_round()};
+  }
+
   /// The local aggregator tells its members by what plan all go, and they hear it.
   bool hear_recalled() {
     const PhaseScope phase(access_.trace, Phase::kGather);
     if (leads()) {
       board_->plan() = {.stop = 1};
-      if (!stop_ && failure_.ok() && plan_ == nullptr) board_->plan() = {};
-      if (!stop_ && failure_.ok() && plan_ != nullptr)
-        board_->plan() = {.declined = declined_ ? 1 : 0,
-                          .recalled = plan_->number,
-                          .shift = shift_,
-                          .file_bytes = file_bytes_,
-                          .domains = domains_,
-                          .claims = static_cast<std::int64_t>(walks_.size()),
-                          .staging_bytes = most_in_a_round()};
+      if (!stop_ && failure_.ok()) guarded([this] {
+        board_->plan() = plan_ == nullptr ? Plan{} : recalled();
+        return Status();
+      });
     }
     (void)access_.team.meet({});
     const Plan& plan = board_->plan();

@@ -81,35 +81,44 @@ class Board {
   Offset tree_room_;
 };
 
+/// What is told of rounds at once: those under way, and of reads the one behind the one that is being read.
+constexpr int kTables = kSlots + 1;
+
 /// One round as the team carries it out.
 struct Round {
   std::int64_t number;
-  std::int32_t over;   ///< there is none: the team is done
-  std::int32_t moves;  ///< the team has data in it
+  std::int32_t over;    ///< there is none: the team is done
+  std::int32_t moves;   ///< the team has data in it
+  Offset window_first;  ///< of the file, the window's first byte
+  Offset read_first;    ///< what has to be read of it; empty for nothing
+  Offset read_end;
 };
 
-/// Memory 1 of a team: per slot a round with a table of places, a window where the local aggregator is a global one, and staging.
+/// Memory 1 of a team: per table a round with places in the staging memory, per slot a window where the local aggregator is a global one, and staging.
 class Buffers {
  public:
   Buffers() = default;
   Buffers(std::byte* memory, Offset claims, Offset aggregators, Offset window_bytes, Offset staging_bytes)
       : memory_(memory), aggregators_(aggregators), table_bytes_(table_bytes(claims, aggregators)), window_bytes_(window_bytes), staging_bytes_(staging_bytes) {}
   static std::size_t bytes_for(Offset claims, Offset aggregators, Offset window_bytes, Offset staging_bytes) {
-    return kSlots * static_cast<std::size_t>(table_bytes(claims, aggregators) + window_bytes + staging_bytes);
+    return static_cast<std::size_t>(kTables * table_bytes(claims, aggregators) + kSlots * (window_bytes + staging_bytes));
   }
 
-  [[nodiscard]] Round& round(int slot) const { return *reinterpret_cast<Round*>(memory_ + slot * table_bytes_); }
+  /// Of the i-th step of a call, as in all that follows.
+  [[nodiscard]] Round& round(int i) const { return *reinterpret_cast<Round*>(table(i)); }
   /// Where the data of a claim for the window of an aggregator begin in the staging memory.
-  [[nodiscard]] Offset& place(int slot, Offset claim, Offset aggregator) const {
-    return reinterpret_cast<Offset*>(memory_ + slot * table_bytes_ + static_cast<Offset>(sizeof(Round)))[claim * aggregators_ + aggregator];
+  [[nodiscard]] Offset& place(int i, Offset claim, Offset aggregator) const {
+    return reinterpret_cast<Offset*>(table(i) + sizeof(Round))[claim * aggregators_ + aggregator];
   }
-  [[nodiscard]] std::byte* window(int slot) const { return memory_ + kSlots * table_bytes_ + slot * window_bytes_; }
-  [[nodiscard]] std::byte* staging(int slot) const { return memory_ + kSlots * (table_bytes_ + window_bytes_) + slot * staging_bytes_; }
+  [[nodiscard]] std::byte* window(int i) const { return memory_ + kTables * table_bytes_ + i % kSlots * window_bytes_; }
+  [[nodiscard]] std::byte* staging(int i) const { return memory_ + kTables * table_bytes_ + kSlots * window_bytes_ + i % kSlots * staging_bytes_; }
 
  private:
   static Offset table_bytes(Offset claims, Offset aggregators) {
     return static_cast<Offset>(sizeof(Round) + sizeof(Offset) * static_cast<std::size_t>(claims * aggregators) + 63) / 64 * 64;
   }
+
+  [[nodiscard]] std::byte* table(int i) const { return memory_ + i % kTables * table_bytes_; }
 
   std::byte* memory_ = nullptr;
   Offset aggregators_ = 0;

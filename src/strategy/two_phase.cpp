@@ -10,7 +10,8 @@
 // circle: in the lowest round that is not over somewhere, everybody who is in it gets what he waits for.
 //
 // A local aggregator leads its team through its rounds and those of its window alike, so that all of them use the same slots of memory.  The team
-// learns of the next round before it meets over the one at hand, and works on the next one while that is sent.
+// learns of the next round before it meets over the one at hand, and works on the next one while that is sent.  When they read, some members read the
+// next window together while the one at hand is sent and the one before is handed out.
 #include "strategy/two_phase.h"
 
 #include <algorithm>
@@ -38,6 +39,11 @@ using trace::PhaseScope;
 
 /// Extents that go to the store in one call.
 constexpr std::size_t kBatchMax = 512;
+/// Members that read a window together: more do not make a node's storage client faster, and each has to open the file.
+constexpr int kReadersMost = 4;
+/// What a member reads of a window at least, and a multiple of.
+constexpr Offset kReadLeast = Offset{128} << 10;
+constexpr Offset kReadUnit = 4096;
 /// Room for a member's description to begin with: regular ones take some hundred bytes.
 constexpr Offset kTreeRoom = 4096;
 
@@ -161,6 +167,13 @@ struct TeamMessage {
   Offset bytes;
 };
 
+/// Between a local aggregator's staging memory, or the program's, and a global aggregator.
+struct Message {
+  int rank;
+  std::byte* data;
+  Offset bytes;
+};
+
 /// One round of a local aggregator.
 struct Step {
   Offset round = INT64_MAX;
@@ -187,8 +200,10 @@ class Engine {
     if (!agreed && !stop_ && access_.may_decline) return Moved{.declined = true};
     if (!agreed || stop_) return outcome({.stopped = true});
     if (declined_) return outcome({.declined = true});
-    const Status moved = leads() ? lead() : follow();
-    fail_if(moved);
+    if (leads())
+      fail_if(lead());
+    else
+      follow();
     return outcome({.bytes = own_end_ - access_.position});
   }
 
@@ -919,13 +934,17 @@ class Engine {
       for (int slot = 0; slot < kSlots; ++slot) PENSTOCK_TRY(window(slot).use(buffers_.window(slot), window_bytes));
       PENSTOCK_TRY(staging().reserve(window_bytes));
     }
-    guarded([this] { return look_ahead(); });
-    if (leads() && failure_.ok()) publish(first_ = next_step(), 0);
+    guarded([this] { return make_lists(); });
+    if (leads() && failure_.ok()) guarded([this] {
+      look_ahead(0);
+      if (!access_.write && !step(0).over()) look_ahead(1);
+      return Status();
+    });
     return {};
   }
 
   /// Makes the lists, so that they do not have to grow while others wait.  Overlapping accesses of one team may make more messages than this.
-  Status look_ahead() {
+  Status make_lists() {
     mine_ = Agenda(domains_);
     if (!direct()) mine_.add(own_, 0);
     if (direct() && place_ >= 0) mine_.add(own_, 0, place_);
@@ -939,28 +958,38 @@ class Engine {
         served_.add(walk, rank_of_served_.size(), place_);
         rank_of_served_.push_back(peer.rank);
       }
-    parts_.reserve(rank_of_served_.size());
+    for (int i = 0; i < kSlots; ++i) {
+      parts(i).reserve(rank_of_served_.size());
+      expected(i).reserve(rank_of_served_.size());
+    }
     arriving_.reserve(rank_of_served_.size());
-    expected_.reserve(rank_of_served_.size());
     batch_.reserve(kBatchMax);
     return {};
   }
 
   // --- A member's data --------------------------------------------------------------------------------------------------
 
-  FileWindow& window(int slot) { return access_.kept.windows[slot]; }
+  // All of the i-th step of this call.
+  FileWindow& window(int i) { return access_.kept.windows[i % kSlots]; }
+  Step& step(int i) { return steps_[i % kSlots]; }
+  std::vector<Message>& messages(int i) { return messages_[i % kSlots]; }
+  std::vector<Part>& parts(int i) { return parts_[i % kSlots]; }
+  std::vector<TeamMessage>& expected(int i) { return expected_[i % kSlots]; }
+  std::unique_ptr<comm::Exchange>& in(int i) { return in_[i % kSlots]; }
+  std::unique_ptr<comm::Exchange>& out(int i) { return out_[i % kSlots]; }
+
   Room& staging() { return access_.kept.staging; }
   [[nodiscard]] Offset memory_position(Offset position) const { return position - access_.position; }
 
   /// This rank's data of a round, to or from the team's buffers.
-  void move_own(Offset round, int slot, bool to_buffers) {
+  void move_own(Offset round, int i, bool to_buffers) {
     const PhaseScope phase(access_.trace, alone() ? Phase::kCopy : Phase::kGather);
     mine_.take(round, [&](const Agenda::Entry& part, Offset to) {
       const Offset first = domains_.window(round, part.aggregator).first;
       if (part.aggregator == place_)
-        move_in_window(buffers_.window(slot), first, part.position, to, to_buffers);
+        move_in_window(buffers_.window(i), first, part.position, to, to_buffers);
       else
-        move_in_staging(slot, part.aggregator, first, part.position, to, to_buffers);
+        move_in_staging(i, part.aggregator, first, part.position, to, to_buffers);
     });
   }
 
@@ -979,8 +1008,8 @@ class Engine {
   }
 
   /// Between this rank's memory and its place in the message for an aggregator.
-  void move_in_staging(int slot, int place, Offset first, Offset from, Offset to, bool to_staging) {
-    std::byte* const message = buffers_.staging(slot) + buffers_.place(slot, own_claim_, place);
+  void move_in_staging(int i, int place, Offset first, Offset from, Offset to, bool to_staging) {
+    std::byte* const message = buffers_.staging(i) + buffers_.place(i, own_claim_, place);
     if (!whole_.has_value()) {
       // The claim is this rank's own; the message begins with its first byte in the window.
       move_packed(from, to - from, message, to_staging);
@@ -1029,15 +1058,34 @@ class Engine {
   }
 
   /// All that a member does.  What fails here is told in the agreement that ends the call.
-  Status follow() {
-    for (int i = 0;; ++i) {
-      const int slot = i % kSlots;
-      const Round round = buffers_.round(slot);
-      if (round.over != 0) return {};
-      if (access_.write && round.moves != 0) move_own(round.number, slot, true);
+  void follow() {
+    if (access_.write)
+      follow_writing();
+    else
+      follow_reading();
+  }
+
+  void follow_writing() {
+    for (int i = 0; buffers_.round(i).over == 0; ++i) {
+      const Round round = buffers_.round(i);
+      if (round.moves != 0) move_own(round.number, i, true);
       meet();
-      if (!access_.write && round.moves != 0) move_own(round.number, slot, false);
     }
+  }
+
+  void follow_reading() {
+    read_share(0);
+    meet();
+    Round before{};
+    int i = 0;
+    for (; buffers_.round(i).over == 0; ++i) {
+      const Round round = buffers_.round(i);
+      if (before.moves != 0) move_own(before.number, i - 1, false);
+      read_share(i + 1);
+      meet();
+      before = round;
+    }
+    if (before.moves != 0) move_own(before.number, i - 1, false);
   }
 
   // --- Rounds -----------------------------------------------------------------------------------------------------------
@@ -1046,15 +1094,27 @@ class Engine {
     const Offset own = team_.next_round(), served = served_.next_round();
     Step step;
     step.round = std::min(own, served);
-    step.moves = own == step.round;
-    step.serves = served == step.round;
+    step.moves = !step.over() && own == step.round;
+    step.serves = !step.over() && served == step.round;
     return step;
   }
 
-  /// Tells the members of a step, and remembers the messages that it takes.
-  void publish(const Step& step, int slot) {
-    buffers_.round(slot) = {step.round, step.over() ? 1 : 0, step.moves ? 1 : 0};
-    std::vector<Message>& messages = messages_[slot];
+  /// Finds the i-th step behind those before it, tells the members of it, and remembers the messages that it takes.
+  void look_ahead(int i) {
+    step(i) = next_step();
+    Round told{step(i).round, step(i).over() ? 1 : 0, step(i).moves ? 1 : 0, 0, 0, 0};
+    if (step(i).serves) {
+      take_parts(i);
+      if (!access_.write) told.window_first = domains_.window(step(i).round, place_).first;
+      if (!access_.write) told.read_first = window(i).touched_first(), told.read_end = window(i).touched_end();
+    }
+    place_messages(i);
+    buffers_.round(i) = told;
+  }
+
+  void place_messages(int i) {
+    const Step& step = this->step(i);
+    std::vector<Message>& messages = this->messages(i);
     messages.clear();
     if (!step.moves) return;
     Offset staged = 0;
@@ -1064,8 +1124,8 @@ class Engine {
       const Offset bytes = end - part.position;
       std::byte* data = access_.buffer + memory_position(part.position);
       if (!direct()) {
-        data = buffers_.staging(slot) + staged;
-        buffers_.place(slot, part.index, part.aggregator) = staged;
+        data = buffers_.staging(i) + staged;
+        buffers_.place(i, part.index, part.aggregator) = staged;
         staged += bytes;
       }
       if (part.aggregator == place && fit_together(messages.back().bytes, bytes))
@@ -1084,34 +1144,29 @@ class Engine {
   // --- Writing ----------------------------------------------------------------------------------------------------------
 
   Status lead_writing() {
-    Step step = first_;
     Status status;  // a failure of messages: from then on only the team is kept going
-    for (int i = 0; !step.over(); ++i) {
-      const int slot = i % kSlots;
-      const int before = (i + kSlots - 1) % kSlots;
+    int i = 0;
+    for (; !step(i).over(); ++i) {
       if (!status.ok()) served_ = Agenda(domains_);
-      in_[slot] = access_.comm.exchange();
-      out_[slot] = access_.comm.exchange();
-      if (step.serves && status.ok()) status = expect_data(step.round, slot);
-      if (step.moves) move_own(step.round, slot, true);
-      const Step next = next_step();
-      publish(next, (i + 1) % kSlots);
+      in(i) = access_.comm.exchange();
+      out(i) = access_.comm.exchange();
+      if (step(i).serves && status.ok()) status = expect_data(i);
+      if (step(i).moves) move_own(step(i).round, i, true);
+      look_ahead(i + 1);
       meet();
-      if (status.ok()) status = send_messages(slot);
+      if (status.ok()) status = send_messages(i);
       // The round before: its data go to the file while this one's are on their way.
-      if (status.ok() && i > 0) status = finish_writing(before);
-      if (step.serves && status.ok()) status = take_in(slot);
-      step = next;
-      last_ = slot;
+      if (status.ok() && i > 0) status = finish_writing(i - 1);
+      if (step(i).serves && status.ok()) status = take_in(i);
     }
-    if (status.ok() && last_ >= 0) status = finish_writing(last_);
+    if (status.ok() && i > 0) status = finish_writing(i - 1);
     return status;
   }
 
-  Status send_messages(int slot) {
-    for (const Message& message : messages_[slot]) {
+  Status send_messages(int i) {
+    for (const Message& message : messages(i)) {
       count_message(message.rank, message.bytes);
-      PENSTOCK_TRY(out_[slot]->send(message.rank, message.data, static_cast<std::size_t>(message.bytes)));
+      PENSTOCK_TRY(out(i)->send(message.rank, message.data, static_cast<std::size_t>(message.bytes)));
     }
     return {};
   }
@@ -1126,29 +1181,30 @@ class Engine {
   }
 
   /// What is in the file is not this call's business any more.
-  Status finish_writing(int slot) {
-    if (has_window_[slot] && failure_.ok()) fail_if(write_window(window(slot)));
-    has_window_[slot] = false;
+  Status finish_writing(int i) {
+    if (step(i).serves && failure_.ok()) fail_if(write_window(window(i)));
     const PhaseScope phase(access_.trace, Phase::kCommunicate);
-    return out_[slot]->wait();
+    return out(i)->wait();
   }
 
-  /// Finds what lies in this aggregator's window of a round, and how it comes or goes.
-  void take_parts(Offset round, FileWindow& window) {
-    window.begin(domains_.window(round, place_).first);
-    parts_.clear();
-    expected_.clear();
-    served_.take(round, [&](const Agenda::Entry& part, Offset end) {
-      parts_.push_back({&part.walk->claim, part.position, end - part.position, 0});
-      const access::Bounds bounds = bounds_of(parts_.back());
-      window.touch(bounds.first, bounds.end);
+  /// Finds what lies in this aggregator's window in a step, and how it comes or goes.
+  void take_parts(int i) {
+    std::vector<Part>& parts = this->parts(i);
+    std::vector<TeamMessage>& expected = this->expected(i);
+    window(i).begin(domains_.window(step(i).round, place_).first);
+    parts.clear();
+    expected.clear();
+    served_.take(step(i).round, [&](const Agenda::Entry& part, Offset end) {
+      parts.push_back({&part.walk->claim, part.position, end - part.position, 0});
+      const access::Bounds bounds = bounds_of(parts.back());
+      window(i).touch(bounds.first, bounds.end);
       const int other = rank_of_served_[part.index];
       if (other == rank()) return;
-      if (!expected_.empty() && expected_.back().rank == other && fit_together(expected_.back().bytes, end - part.position)) {
-        expected_.back().end = parts_.size();
-        expected_.back().bytes += end - part.position;
+      if (!expected.empty() && expected.back().rank == other && fit_together(expected.back().bytes, end - part.position)) {
+        expected.back().end = parts.size();
+        expected.back().bytes += end - part.position;
       } else {
-        expected_.push_back({other, parts_.size() - 1, parts_.size(), end - part.position});
+        expected.push_back({other, parts.size() - 1, parts.size(), end - part.position});
       }
     });
   }
@@ -1156,27 +1212,25 @@ class Engine {
   [[nodiscard]] static access::Bounds bounds_of(const Part& part) { return access::bounds_of(part.claim->tiling, part.position, part.bytes); }
 
   /// Posts the receives of a round.
-  Status expect_data(Offset round, int slot) {
-    take_parts(round, window(slot));
+  Status expect_data(int i) {
     arriving_.clear();
     next_expected_ = 0;
     staged_ = 0;
-    has_window_[slot] = true;
-    return post_receives(slot);
+    return post_receives(i);
   }
 
   /// As many as there is room for.  It does not wait for room: what this rank has to send is not on its way yet.
-  Status post_receives(int slot) {
-    for (; next_expected_ < expected_.size(); ++next_expected_) {
-      const TeamMessage& message = expected_[next_expected_];
-      const std::span<Part> parts = std::span(parts_).subspan(message.begin, message.end - message.begin);
+  Status post_receives(int i) {
+    for (; next_expected_ < expected(i).size(); ++next_expected_) {
+      const TeamMessage& message = expected(i)[next_expected_];
+      const std::span<Part> parts = std::span(this->parts(i)).subspan(message.begin, message.end - message.begin);
       if (in_one_piece(parts)) {
-        PENSTOCK_TRY(in_[slot]->receive(message.rank, window(slot).at(bounds_of(parts[0]).first), static_cast<std::size_t>(message.bytes)));
+        PENSTOCK_TRY(in(i)->receive(message.rank, window(i).at(bounds_of(parts[0]).first), static_cast<std::size_t>(message.bytes)));
         continue;
       }
       if (message.bytes > staging().size()) return Status::failure(Code::kIntern, "more data for a window than it holds");
       if (staged_ + message.bytes > staging().size()) return {};
-      PENSTOCK_TRY(in_[slot]->receive(message.rank, staging().data() + staged_, static_cast<std::size_t>(message.bytes)));
+      PENSTOCK_TRY(in(i)->receive(message.rank, staging().data() + staged_, static_cast<std::size_t>(message.bytes)));
       for (Part& part : parts) {
         part.staged = staged_;
         staged_ += part.bytes;
@@ -1192,17 +1246,17 @@ class Engine {
     return parts.size() == 1 && bounds.end - bounds.first == parts[0].bytes;
   }
 
-  Status take_in(int slot) {
-    PENSTOCK_TRY(scatter(slot));
-    while (next_expected_ < expected_.size()) {
-      PENSTOCK_TRY(post_receives(slot));
-      PENSTOCK_TRY(scatter(slot));
+  Status take_in(int i) {
+    PENSTOCK_TRY(scatter(i));
+    while (next_expected_ < expected(i).size()) {
+      PENSTOCK_TRY(post_receives(i));
+      PENSTOCK_TRY(scatter(i));
     }
     if (gapless_) return {};
     const PhaseScope phase(access_.trace, Phase::kCopy);
-    FileWindow& marked = window(slot);
+    FileWindow& marked = window(i);
     marked.clear_marks();
-    for (const Part& part : parts_) {
+    for (const Part& part : parts(i)) {
       access::Cursor cursor(part.claim->tiling, part.position, part.bytes);
       access::Run run;
       while (cursor.next(run)) {
@@ -1216,13 +1270,13 @@ class Engine {
   }
 
   /// Waits for what was posted, and puts what is in the staging memory into the window.
-  Status scatter(int slot) {
+  Status scatter(int i) {
     {
       const PhaseScope phase(access_.trace, Phase::kCommunicate);
-      PENSTOCK_TRY(in_[slot]->wait_received());
+      PENSTOCK_TRY(in(i)->wait_received());
     }
     const PhaseScope phase(access_.trace, Phase::kCopy);
-    for (const Part& part : arriving_) copy_part(part, window(slot), true);
+    for (const Part& part : arriving_) copy_part(part, window(i), true);
     arriving_.clear();
     staged_ = 0;
     return {};
@@ -1274,30 +1328,33 @@ class Engine {
   // --- Reading ----------------------------------------------------------------------------------------------------------
 
   Status lead_reading() {
-    Step step = first_;
     Status status;
-    for (int i = 0; !step.over(); ++i) {
-      const int slot = i % kSlots;
+    read_share(0);
+    meet();
+    int i = 0;
+    for (; !step(i).over(); ++i) {
       if (!status.ok()) served_ = Agenda(domains_);
-      in_[slot] = access_.comm.exchange();
-      if (status.ok()) status = receive_messages(slot);
-      if (step.serves && status.ok()) status = deliver(step.round, slot);
-      const Step next = next_step();
-      publish(next, (i + 1) % kSlots);
+      in(i) = access_.comm.exchange();
+      if (status.ok()) status = receive_messages(i);
+      if (step(i).serves && status.ok()) status = deliver(i);
+      if (i > 0 && step(i - 1).moves) move_own(step(i - 1).round, i - 1, false);
+      read_share(i + 1);
+      // The step behind the next one uses the slots of the one before this, which is over now but for what other ranks have not fetched yet.
+      if (status.ok() && delivered_step_ < i) status = wait_delivered();
+      if (!step(i + 1).over()) look_ahead(i + 2);
       if (status.ok()) {
         const PhaseScope phase(access_.trace, Phase::kCommunicate);
-        status = in_[slot]->wait();
+        status = in(i)->wait();
       }
       meet();
-      if (step.moves) move_own(step.round, slot, false);
-      step = next;
     }
+    if (i > 0 && step(i - 1).moves) move_own(step(i - 1).round, i - 1, false);
     return status.ok() ? wait_delivered() : status;
   }
 
-  Status receive_messages(int slot) {
-    for (const Message& message : messages_[slot])
-      PENSTOCK_TRY(in_[slot]->receive(message.rank, message.data, static_cast<std::size_t>(message.bytes)));
+  Status receive_messages(int i) {
+    for (const Message& message : messages(i))
+      PENSTOCK_TRY(in(i)->receive(message.rank, message.data, static_cast<std::size_t>(message.bytes)));
     return {};
   }
 
@@ -1307,21 +1364,19 @@ class Engine {
     return delivered_->wait();
   }
 
-  Status deliver(Offset round, int slot) {
-    FileWindow& read = window(slot);
-    take_parts(round, read);
-    if (delivered_slot_ == slot) PENSTOCK_TRY(wait_delivered());  // from this very window
-    fail_if(read_window(read));
+  /// Sends what others want of a window that has been read.
+  Status deliver(int i) {
     PENSTOCK_TRY(wait_delivered());  // from the staging memory
     delivered_ = access_.comm.exchange();
-    delivered_slot_ = slot;
+    delivered_step_ = i;
     staged_ = 0;
-    for (const TeamMessage& message : expected_) PENSTOCK_TRY(give(message, read));
+    for (const TeamMessage& message : expected(i)) PENSTOCK_TRY(give(i, message));
     return {};
   }
 
-  Status give(const TeamMessage& message, FileWindow& read) {
-    const std::span<Part> parts = std::span(parts_).subspan(message.begin, message.end - message.begin);
+  Status give(int i, const TeamMessage& message) {
+    FileWindow& read = window(i);
+    const std::span<Part> parts = std::span(this->parts(i)).subspan(message.begin, message.end - message.begin);
     count_message(message.rank, message.bytes);
     if (in_one_piece(parts)) return delivered_->send(message.rank, read.at(bounds_of(parts[0]).first), static_cast<std::size_t>(message.bytes));
     if (message.bytes > staging().size()) return Status::failure(Code::kIntern, "more data of a window than it holds");
@@ -1339,24 +1394,24 @@ class Engine {
     return delivered_->send(message.rank, staging().data() + start, static_cast<std::size_t>(message.bytes));
   }
 
-  /// From the first to the last byte that somebody wants.  What cannot be read is sent as zeros: everybody learns of the failure at the end.
-  Status read_window(FileWindow& read) {
+  /// This rank's part of the i-th step's window, from the first to the last byte that somebody wants.  What cannot be read is sent as zeros: everybody learns
+  /// of the failure at the end.
+  void read_share(int i) {
+    const Round round = buffers_.round(i);
+    const Offset bytes = round.read_end - round.read_first;
+    if (round.over != 0 || bytes == 0) return;
+    const Offset readers = std::clamp<Offset>(bytes / kReadLeast, 1, std::min(access_.team.size(), kReadersMost));
+    const Offset each = (bytes / readers + kReadUnit) / kReadUnit * kReadUnit;
+    const Offset begin = std::min(each * access_.team.place(), bytes), end = std::min(begin + each, bytes);
+    if (access_.team.place() >= readers || begin == end) return;
     const PhaseScope phase(access_.trace, Phase::kRead);
-    const Offset first = read.touched_first();
-    store::Transfer transfer{first, read.at(first), static_cast<std::size_t>(read.touched_end() - first), 0};
-    Status status = failure_.ok() ? access_.target.read(std::span(&transfer, 1)) : Status();
+    const Offset first = round.read_first + begin;
+    store::Transfer transfer{first, buffers_.window(i) + (first - round.window_first), static_cast<std::size_t>(end - begin), 0};
+    if (failure_.ok()) fail_if(access_.target.read(std::span(&transfer, 1)));
     access_.trace.count(Counter::kStoreReads);
     access_.trace.count(Counter::kStoreBytesRead, static_cast<std::int64_t>(transfer.done));
     std::memset(transfer.memory + transfer.done, 0, transfer.length - transfer.done);
-    return status;
   }
-
-  /// Between a local aggregator's staging memory, or the program's, and a global aggregator.
-  struct Message {
-    int rank;
-    std::byte* data;
-    Offset bytes;
-  };
 
   const Collective& access_;
   Status failure_;         ///< the first that this rank met
@@ -1395,10 +1450,9 @@ class Engine {
   std::vector<std::byte> told_;       ///< what the team accesses, as a message
   bool better_alone_ = false;
   Agenda team_{domains_};      ///< of walks_, from the round behind the last one published on
-  Step first_;
+  Step steps_[kSlots];
   std::vector<Message> messages_[kSlots];
   std::unique_ptr<comm::Exchange> in_[kSlots], out_[kSlots];
-  int last_ = -1;
 
   // Global aggregators only.
   std::vector<Peer> peers_;
@@ -1406,14 +1460,13 @@ class Engine {
   bool gapless_ = false;
   Agenda served_{domains_};     ///< of all walks of all peers
   std::vector<int> rank_of_served_;
-  bool has_window_[kSlots] = {};
-  std::vector<Part> parts_;     ///< of the round at hand
-  std::vector<TeamMessage> expected_;  ///< of it too
+  std::vector<Part> parts_[kSlots];
+  std::vector<TeamMessage> expected_[kSlots];
   std::size_t next_expected_ = 0;  ///< that no receive is posted for
   std::vector<Part> arriving_;  ///< those that come by the staging memory
   Offset staged_ = 0;
   std::unique_ptr<comm::Exchange> delivered_;
-  int delivered_slot_ = -1;
+  int delivered_step_ = -1;
   std::vector<store::Transfer> batch_;
 };
 

@@ -56,7 +56,7 @@ class FileWindow {
   Offset touched_end_ = 0;
 };
 
-/// What is under way at once: one round is being gathered, one communicated, one written.
+/// What is under way at once: one round is being gathered, one communicated, one written; of reads, one is being read, one communicated, one handed out.
 constexpr int kSlots = 3;
 
 /// All that one rank keeps for the two-phase accesses of a file.

@@ -17,7 +17,8 @@
 
 namespace penstock::strategy {
 
-/// How an aggregator reaches the file.  Used by aggregators, and by rank 0 for the size; opening is up to the implementation.
+/// How a rank reaches the file for others.  Used by aggregators, by members of their teams for reads, and by rank 0 for the size; opening is up to the
+/// implementation.
 class Target {
  public:
   virtual ~Target() = default;

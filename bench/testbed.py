@@ -1,15 +1,7 @@
 """Collective patterns across the nodes of a test bed: native and Penstock's aggregation, alternating, bytes verified, links counted.
 
 Knows the kernels of kernels/ by their options and their JSON, and beds by python/penstock/testbed.  bench/README.md says what each figure means.
-
-What must cross.  An aggregator has a part of the file; a byte crosses one link out and one in when the rank that has it in its memory is on another
-node than the aggregator that has its place in the file.  The least for a placement is the sum of those bytes, each once.  Penstock counts them where
-they are sent (bytes_between_nodes), and that is what the kernel's counters of the links are held against.  Where the placement is known beforehand,
-which it is of btio with a given number of aggregators (hints=cb_nodes=N), the least is computed from the cells of the ranks instead.
-
-What the links allow.  Both directions of a link have the rate.  The busiest direction of all links decides: its share of what crossed, of the least
-bytes, over the rate.  On GlusterFS all bricks are on one node: its link takes one and a half times what is written (of three fragments one is
-parity) and gives what is read; where that is more, that decides.
+crossing.py says what must cross and what the links allow.
 """
 
 import itertools
@@ -28,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import collective
+import crossing
 import launching
 from cells import (
     NATIVE,
@@ -47,17 +40,11 @@ from penstock.failure import Failure
 from penstock.testbed import bed as beds
 from penstock.testbed import layout, processes
 
-QUICK_SECONDS = (
-    90.0  # no new launches after that; what is under way may still take a few seconds
-)
+QUICK_SECONDS = 90.0  # no new launches after that; what is under way may still take a few seconds
 KERNELS = ("btio", "e3sm-F", "s3d")
 FORCED = ("two_phase", "two_layer")
 STRATEGIES = ("automatic", "independent", "mapped", "sieved", *FORCED)
 STORAGES = ("machine", "gluster")
-DOMAIN_ALIGNMENT_BYTES = (
-    4096  # file domains begin at multiples of what the file system likes
-)
-POINT_BYTES = 40  # of btio: five numbers
 SECONDS_OF_ORDINARY_COMMAND = 60.0
 OPTIONS = (
     "bed",
@@ -81,7 +68,7 @@ OPTIONS = (
 )
 SIZES = {
     "tiny": replace(collective.SIZES["tiny"], btio=(16, 3)),
-    "quick": replace(collective.SIZES["quick"], btio=(36, 20), s3d=50),
+    "quick": replace(collective.SIZES["quick"], btio=(48, 4), s3d=50, e3sm=(6, 2)),
     "full": replace(collective.SIZES["full"], btio=(64, 40)),
 }
 # Native libraries that may choose go to the file that all nodes share, past the links.  ROMIO's hints are not Penstock's.
@@ -111,15 +98,9 @@ class Samples:
     """What was measured of one case, by (arm, operation)."""
 
     seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    crossed: dict[tuple[str, str], list[dict[str, processes.Traffic]]] = field(
-        default_factory=dict
-    )  # one launch each
-    counters: dict[tuple[str, str], dict[str, int]] = field(
-        default_factory=dict
-    )  # Penstock's, of one repetition
-    strategy: dict[tuple[str, str], str] = field(
-        default_factory=dict
-    )  # as Penstock tells it
+    crossed: dict[tuple[str, str], list[dict[str, processes.Traffic]]] = field(default_factory=dict)  # one launch each
+    counters: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)  # Penstock's, of one repetition
+    strategy: dict[tuple[str, str], str] = field(default_factory=dict)  # as Penstock tells it
     digests: set[str] = field(default_factory=set)  # of the files that the arms wrote
     facts: dict[str, Any] = field(default_factory=dict)
     verified: dict[str, bool] = field(default_factory=dict)  # by arm
@@ -181,9 +162,7 @@ def _links(options: dict[str, Any], quick: bool) -> tuple[str, ...]:
         except Failure as failure:
             raise SystemExit(str(failure).replace("--link", "links:")) from None
     if not links:
-        raise SystemExit(
-            "links: expected rates such as 1gbit, with commas between several"
-        )
+        raise SystemExit("links: expected rates such as 1gbit, with commas between several")
     return links
 
 
@@ -201,42 +180,32 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
     if size_name not in SIZES:
         raise SystemExit(f"size={size_name}: expected one of {', '.join(SIZES)}")
     kernels = collective.choices(options, "kernels", KERNELS, KERNELS[:2])
-    works = tuple(
-        collective.works(SIZES[size_name], kernels, (), collective.maps_of(options))
-    )
+    works = tuple(collective.works(SIZES[size_name], kernels, (), collective.maps_of(options)))
     return Settings(
         quick=quick,
         build=build,
         library=library,
-        mpis=_mpis(build, words_of(options.get("mpi", [])), nodes > 1 and per_node > 1),
         links=_links(options, quick),
         storages=collective.choices(options, "storage", STORAGES, ("machine",)),
         nodes=nodes,
         per_node=per_node,
-        works=tuple(
-            work
-            for work in works
-            if not work.square or collective.square(nodes * per_node)
-        ),
+        works=tuple(work for work in works if not work.square or collective.square(nodes * per_node)),
         strategies=collective.choices(options, "strategies", STRATEGIES, ()),
         rounds=collective.numbers(options, "rounds", "1" if quick else "3")[0],
-        repetitions=collective.numbers(options, "repetitions", "2" if quick else "3")[
-            0
-        ],
+        repetitions=collective.numbers(options, "repetitions", "2" if quick else "3")[0],
         timeout_seconds=float(options.get("timeout", 60 if quick else 300)),
         hints=tuple(words_of(options.get("hints", ""))),
         bed=str(options.get("bed", "default")),
         directory=Path(options.get("directory", build)).resolve(),
         lines=Path(options["lines"]) if "lines" in options else lines_file("testbed"),
+        mpis=_mpis(build, words_of(options.get("mpi", [])), nodes > 1 and per_node > 1),
     )
 
 
 def cases_of(wanted: Settings, link: str) -> list[Case]:
     return [
         Case(mpi, link, storage, work, wanted.nodes, wanted.per_node)
-        for storage, work, mpi in itertools.product(
-            wanted.storages, wanted.works, wanted.mpis
-        )
+        for storage, work, mpi in itertools.product(wanted.storages, wanted.works, wanted.mpis)
     ]
 
 
@@ -244,11 +213,7 @@ def cases_of(wanted: Settings, link: str) -> list[Case]:
 
 
 def _suits(bed: layout.Bed, wanted: layout.Bed) -> bool:
-    return (
-        bed.nodes == wanted.nodes
-        and bed.link == wanted.link
-        and (bed.striped or not wanted.striped)
-    )
+    return bed.nodes == wanted.nodes and bed.link == wanted.link and (bed.striped or not wanted.striped)
 
 
 def why_not(wanted: layout.Bed) -> str:
@@ -264,9 +229,7 @@ def why_not(wanted: layout.Bed) -> str:
 def bed_for(wanted: Settings, link: str, progress: Progress) -> Iterator[beds.Live]:
     """The bed of that name when it is up and suits; otherwise one of our own, which is gone afterwards, whatever happens."""
     kind = "gluster" if "gluster" in wanted.storages else ""
-    own = layout.checked(
-        f"bench-{os.getpid()}", wanted.nodes, link, layout.own_places(), kind
-    )
+    own = layout.checked(f"bench-{os.getpid()}", wanted.nodes, link, layout.own_places(), kind)
     if reason := why_not(own):
         raise SystemExit(f"bench testbed: {reason}")
     there = beds.find(wanted.bed)
@@ -274,9 +237,7 @@ def bed_for(wanted: Settings, link: str, progress: Progress) -> Iterator[beds.Li
         yield beds.live(wanted.bed)
         return
     if there is not None:
-        progress(
-            f"the test bed {wanted.bed} has other nodes, links or storage than {link} needs; it stays as it is"
-        )
+        progress(f"the test bed {wanted.bed} has other nodes, links or storage than {link} needs; it stays as it is")
     progress(f"a test bed of {wanted.nodes} nodes with links of {link}")
     try:
         yield beds.Live(own, beds.up(own, progress))
@@ -303,9 +264,7 @@ class Across:
         self.wanted = wanted
         wanted.lines.parent.mkdir(parents=True, exist_ok=True)
         if (private := layout.hidden(live.bed, wanted.directory)) is not None:
-            raise SystemExit(
-                f"directory={wanted.directory}: each node has a {private} of its own; take another"
-            )
+            raise SystemExit(f"directory={wanted.directory}: each node has a {private} of its own; take another")
 
     def on(self, node: str, *words: str) -> str:
         """What an ordinary command on one node prints."""
@@ -315,17 +274,13 @@ class Across:
             SECONDS_OF_ORDINARY_COMMAND,
         )
         if done.returncode != 0:
-            raise launching.LaunchFailure(
-                f"{node}: {' '.join(words)}: {done.stderr.strip()}"
-            )
+            raise launching.LaunchFailure(f"{node}: {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
     @contextmanager
     def place(self, storage: str) -> Iterator[Place]:
         """Gone afterwards, with what is in it."""
-        with tempfile.TemporaryDirectory(
-            prefix="penstock-bench-", dir=self.wanted.directory
-        ) as name:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=self.wanted.directory) as name:
             if storage == "machine":
                 yield Place(f"{name}/data", Path(name))
                 return
@@ -351,17 +306,11 @@ class Across:
         directory.mkdir()
         mark = {MARK: directory.name}
         try:
-            for name, text in layout.host_files(
-                bed, [case.per_node] * case.nodes
-            ).items():
+            for name, text in layout.host_files(bed, [case.per_node] * case.nodes).items():
                 (directory / name).write_text(text)
             ours = [f"{name}={value}" for name, value in variables.items()]
             line = launching.line(case.mpi, case.ranks, ["env", *ours, *words])
-            environment = (
-                launching.environment(case.mpi, case.ranks)
-                | layout.launch_variables(bed, directory)
-                | mark
-            )
+            environment = launching.environment(case.mpi, case.ranks) | layout.launch_variables(bed, directory) | mark
             inside = [
                 "sh",
                 "-c",
@@ -398,19 +347,11 @@ def variables_of(wanted: Settings, arm: str, report: Path) -> dict[str, str]:
     return {"LD_PRELOAD": str(wanted.library), "PENSTOCK_REPORT": str(report)} | hints
 
 
-def kernel_line(
-    case: Case, arm: str, operation: str, file: str, repetitions: int
-) -> list[str]:
+def kernel_line(case: Case, arm: str, operation: str, file: str, repetitions: int) -> list[str]:
     """Writing and reading are launched one by one, so that the links tell what each of them sent."""
     mode = ["--write-only", "--keep"] if operation == "write" else ["--read-only"]
-    plain = (
-        ["--no-plain"] if case.storage == "gluster" else []
-    )  # a plain read would cross the link of the storage
-    hints = (
-        [word for hint in NATIVE_HINTS for word in ("--hint", hint)]
-        if arm == NATIVE
-        else []
-    )
+    plain = ["--no-plain"] if case.storage == "gluster" else []  # a plain read would cross the link of the storage
+    hints = [word for hint in NATIVE_HINTS for word in ("--hint", hint)] if arm == NATIVE else []
     words = [*case.work.words, "--collective", "--no-shifted", *mode, *plain, *hints]
     return [
         str(case.mpi.program(case.work.program)),
@@ -426,9 +367,7 @@ def counters_of(rows: str) -> tuple[dict[str, int], str]:
     """Penstock's counters of the last file that the report tells of, and the strategies; a complaint about a hint is a failure."""
     found = [json.loads(row) for row in rows.splitlines()]
     if not found:
-        raise launching.LaunchFailure(
-            "Penstock's report is empty: the library was not loaded"
-        )
+        raise launching.LaunchFailure("Penstock's report is empty: the library was not loaded")
     complaints = dict.fromkeys(text for row in found for text in row["complaints"])
     if complaints:
         raise launching.LaunchFailure("; ".join(complaints))
@@ -443,24 +382,14 @@ def _measure_arm(across: Across, case: Case, arm: str, samples: Samples) -> None
             report = place.notes / f"{operation}.report"
             words = kernel_line(case, arm, operation, place.file, repetitions)
             keep = {"arm": arm, "operation": operation, "case": case.name()}
-            found, links = across.launch(
-                case, words, variables_of(across.wanted, arm, report), keep
-            )
+            found, links = across.launch(case, words, variables_of(across.wanted, arm, report), keep)
             key = (arm, operation)
-            samples.verified[arm] = (
-                samples.verified.get(arm, True) and found["verified"]
-            )
-            samples.seconds.setdefault(key, []).extend(
-                found["seconds"][f"{operation}_pass"][1:]
-            )
+            samples.verified[arm] = samples.verified.get(arm, True) and found["verified"]
+            samples.seconds.setdefault(key, []).extend(found["seconds"][f"{operation}_pass"][1:])
             samples.crossed.setdefault(key, []).append(links)
-            samples.facts |= {
-                name: found[name] for name in ("file_bytes", "pieces", "pieces_max")
-            }
+            samples.facts |= {name: found[name] for name in ("file_bytes", "pieces", "pieces_max")}
             if arm != NATIVE:
-                samples.counters[key], samples.strategy[key] = counters_of(
-                    report.read_text()
-                )
+                samples.counters[key], samples.strategy[key] = counters_of(report.read_text())
             if operation == "write":
                 samples.digests.add(across.digest(place))
 
@@ -490,142 +419,33 @@ class Startup:
     def bytes_of(self, across: Across, case: Case, arm: str) -> int:
         key = (case.mpi.name, case.storage, "native" if arm == NATIVE else arm)
         if key not in self.known:
-            work = collective.Work(
-                "startup", "interleave", "interleave", ("-b", "8", "-s", "1"), 8
-            )
+            work = collective.Work("startup", "interleave", "interleave", ("-b", "8", "-s", "1"), 8)
             small = replace(case, work=work)
             with across.place(case.storage) as place:
                 words = kernel_line(small, arm, "write", place.file, 1)
                 variables = variables_of(across.wanted, arm, place.notes / "report")
-                _, links = across.launch(
-                    small, words, variables, {"arm": arm, "operation": "startup"}
-                )
+                _, links = across.launch(small, words, variables, {"arm": arm, "operation": "startup"})
             self.known[key] = processes.between_nodes_bytes(links)
         return self.known[key]
 
 
-# Bounds
-
-
-def cut(points: int, cells: int, index: int) -> tuple[int, int]:
-    """Where a cell begins and ends along an edge: as kernels/btio cuts it, the first ones a point longer where it is not even."""
-    even, rest = divmod(points, cells)
-    low = index * even + min(index, rest)
-    return low, low + even + (index < rest)
-
-
-def btio_lines(points: int, edge: int, rank: int) -> Iterator[tuple[int, int]]:
-    """The bytes [first, end) of one time step that a rank has, a line of points at a time; ranks are edge * edge."""
-    for slab in range(edge):
-        (x, x_end), (y, y_end), (z, z_end) = (
-            cut(points, edge, place)
-            for place in (
-                (rank % edge + slab) % edge,
-                (rank // edge - slab) % edge,
-                slab,
-            )
-        )
-        for plane, row in itertools.product(range(z, z_end), range(y, y_end)):
-            line = (plane * points + row) * points
-            yield (line + x) * POINT_BYTES, (line + x_end) * POINT_BYTES
-
-
-def domain_borders(first: int, end: int, aggregators: int) -> list[int]:
-    """Equal parts of what is accessed, which begin at multiples of the file system's block."""
-    inner = [
-        round((first + (end - first) * place / aggregators) / DOMAIN_ALIGNMENT_BYTES)
-        * DOMAIN_ALIGNMENT_BYTES
-        for place in range(1, aggregators)
-    ]
-    return [first, *(min(max(border, first), end) for border in inner), end]
-
-
-def least_of_btio(
-    points: int, variables: int, nodes: int, per_node: int, aggregators: int
-) -> int:
-    """Bytes of all time steps that ranks have on another node than the aggregator of their place is on.  Aggregators are spread evenly over the
-    nodes and stand in the order of ranks."""
-    edge = round((nodes * per_node) ** 0.5)
-    step = points**3 * POINT_BYTES
-    lines = [
-        (rank // per_node, first, end)
-        for rank in range(nodes * per_node)
-        for first, end in btio_lines(points, edge, rank)
-    ]
-    crossing = 0
-    for variable in range(variables):
-        begin = variable * step
-        borders = domain_borders(begin, begin + step, aggregators)
-        for place in range(aggregators):
-            low, high = borders[place] - begin, borders[place + 1] - begin
-            home = place * nodes // aggregators
-            crossing += sum(
-                max(0, min(end, high) - max(first, low))
-                for node, first, end in lines
-                if node != home
-            )
-    return crossing
+# Least bytes
 
 
 def _hinted(hints: tuple[str, ...], key: str) -> int | None:
     """A number that Penstock was given as a hint."""
     values = [hint.partition("=")[2] for hint in hints if hint.partition("=")[0] == key]
-    return (
-        int(values[-1])
-        if values and values[-1].isdecimal() and int(values[-1]) > 0
-        else None
-    )
+    return int(values[-1]) if values and values[-1].isdecimal() and int(values[-1]) > 0 else None
 
 
-def least_bytes(
-    case: Case, counters: Mapping[str, int], hints: tuple[str, ...]
-) -> tuple[int | None, str]:
+def least_bytes(case: Case, counters: Mapping[str, int], hints: tuple[str, ...]) -> tuple[int | None, str]:
     """What must cross in one repetition for the placement that was used, and where the figure is from."""
     aggregators = _hinted(hints, "cb_nodes")
     counted = counters.get("bytes_between_nodes", 0) or None
-    if (
-        counted is None
-        or case.work.kernel != "btio"
-        or aggregators is None
-        or aggregators > case.ranks
-    ):
+    if counted is None or case.work.kernel != "btio" or aggregators is None or aggregators > case.ranks:
         return counted, "counted"
     points, variables = int(case.work.words[1]), int(case.work.words[3])
-    return least_of_btio(
-        points, variables, case.nodes, case.per_node, aggregators
-    ), "computed"
-
-
-def busiest_share(links: Mapping[str, processes.Traffic]) -> float:
-    """Of all that crossed between nodes, the part that one direction of one node's link had."""
-    own = [
-        link
-        for node, link in links.items()
-        if node not in (layout.HEAD, layout.STORAGE)
-    ]
-    sent, received = (
-        [link.sent_bytes for link in own],
-        [link.received_bytes for link in own],
-    )
-    return max(
-        (max(part) / sum(part) for part in (sent, received) if sum(part)), default=0.0
-    )
-
-
-def limit_seconds(
-    link: str, least: float, share: float, storage_bytes: float
-) -> float | None:
-    """What the busiest direction of a link takes; None where links have no rate."""
-    if link == "none":
-        return None
-    return max(least * share, storage_bytes) * 8 / layout.bits_per_second(link)
-
-
-def storage_bytes_of(storage: str, operation: str, file_bytes: int) -> float:
-    """What the storage node's link must carry in one direction."""
-    if storage == "machine":
-        return 0.0
-    return file_bytes * (1.5 if operation == "write" else 1.0)
+    return crossing.least_of_btio(points, variables, case.nodes, case.per_node, aggregators), "computed"
 
 
 # Figures
@@ -633,17 +453,6 @@ def storage_bytes_of(storage: str, operation: str, file_bytes: int) -> float:
 
 def _median(values: list[float] | None) -> float | None:
     return statistics.median(values) if values else None
-
-
-def crossed_bytes(
-    launches: list[dict[str, processes.Traffic]], startup: int, repetitions: int
-) -> float | None:
-    """Between nodes in one repetition, without what starting and ending takes: the median of all launches."""
-    each = [
-        (processes.between_nodes_bytes(links) - startup) / repetitions
-        for links in launches
-    ]
-    return max(0.0, statistics.median(each)) if each else None
 
 
 def _local_aggregators(case: Case, arm: str, hints: tuple[str, ...]) -> int:
@@ -680,16 +489,14 @@ def cell_of(
     native, own = _median(samples.seconds.get(plain)), _median(samples.seconds.get(key))
     least, source = least_bytes(case, counters, wanted.hints)
     repetitions = wanted.repetitions + 1
-    crossed = crossed_bytes(
-        samples.crossed.get(key, []), startup.get(arm, 0), repetitions
-    )
-    share = busiest_share(samples.crossed[key][-1]) if key in samples.crossed else 0.0
+    crossed = crossing.crossed_bytes(samples.crossed.get(key, []), startup.get(arm, 0), repetitions)
+    share = crossing.busiest_share(samples.crossed[key][-1]) if key in samples.crossed else 0.0
     file_bytes = samples.facts.get("file_bytes", 0)
-    limit = limit_seconds(
+    limit = crossing.limit_seconds(
         case.link,
         least or 0,
         share,
-        storage_bytes_of(case.storage, operation, file_bytes),
+        crossing.storage_bytes_of(case.storage, operation, file_bytes),
     )
     data = counters.get("bytes_written" if operation == "write" else "bytes_read", 0)
     cell: dict[str, Any] = {
@@ -699,7 +506,7 @@ def cell_of(
         "ratio": ratio(native, own),
         "limit_ms": limit * 1e3 if limit else None,
         "share_of_limit": ratio(limit, own) if limit else None,
-        "native_crossed_bytes": crossed_bytes(
+        "native_crossed_bytes": crossing.crossed_bytes(
             samples.crossed.get(plain, []), startup.get(NATIVE, 0), repetitions
         ),
         "penstock_crossed_bytes": crossed,
@@ -707,13 +514,9 @@ def cell_of(
         "least_is": source,
         "crossed_over_least": ratio(crossed, least),
         "messages_between_nodes": counters.get("messages_between_nodes"),
-        "messages_over_most": messages_share(
-            case, arm, counters, operation, wanted.hints
-        ),
+        "messages_over_most": messages_share(case, arm, counters, operation, wanted.hints),
         "request_bytes_share": ratio(counters.get("request_bytes", 0), data),
-        "verified": samples.verified.get(arm, False)
-        and len(samples.digests) <= 1
-        and arm not in samples.failures,
+        "verified": samples.verified.get(arm, False) and len(samples.digests) <= 1 and arm not in samples.failures,
         "facts": {
             "mpi": case.mpi.name,
             "storage": case.storage,
@@ -725,8 +528,7 @@ def cell_of(
             "per_node": case.per_node,
             "strategy": arm,
             "carried_out_by": samples.strategy.get(key),
-            "ranks_per_local_aggregator": case.per_node
-            / _local_aggregators(case, arm, wanted.hints),
+            "ranks_per_local_aggregator": case.per_node / _local_aggregators(case, arm, wanted.hints),
             "operation": operation,
             "startup_bytes": startup.get(arm),
             "busiest_share": share,
@@ -740,11 +542,7 @@ def cell_of(
     ):
         if values:
             cell[name] = spread(values)
-    if failures := [
-        f"{name}: {text}"
-        for name, text in samples.failures.items()
-        if name in (arm, NATIVE)
-    ]:
+    if failures := [f"{name}: {text}" for name, text in samples.failures.items() if name in (arm, NATIVE)]:
         cell["failures"] = failures
     return cell
 
@@ -756,11 +554,7 @@ def layers_table(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Two-layer beside two-phase: how many times fewer messages go between nodes, and how many ranks share a local aggregator."""
     keys = ("mpi", "storage", "link", "kernel", "nodes", "per_node", "operation")
     by_place = {
-        arm: {
-            tuple(cell["facts"][key] for key in keys): cell
-            for cell in cells
-            if cell["facts"]["strategy"] == arm
-        }
+        arm: {tuple(cell["facts"][key] for key in keys): cell for cell in cells if cell["facts"]["strategy"] == arm}
         for arm in FORCED
     }
     rows = []
@@ -768,9 +562,7 @@ def layers_table(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
         plain = by_place["two_phase"].get(place)
         if plain is None:
             continue
-        fewer = ratio(
-            plain["messages_between_nodes"], layered["messages_between_nodes"]
-        )
+        fewer = ratio(plain["messages_between_nodes"], layered["messages_between_nodes"])
         ranks = layered["facts"]["ranks_per_local_aggregator"]
         rows.append(
             {
@@ -794,14 +586,10 @@ def reached(cell: Mapping[str, Any]) -> float | None:
     return max((part for part in parts if part is not None), default=None)
 
 
-def targets(
-    cells: list[dict[str, Any]], table: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def targets(cells: list[dict[str, Any]], table: list[dict[str, Any]]) -> list[dict[str, Any]]:
     aggregated = [cell for cell in cells if cell["facts"]["strategy"] in FORCED]
     layered = [cell for cell in aggregated if cell["facts"]["strategy"] == "two_layer"]
-    regular = [
-        cell for cell in aggregated if cell["facts"]["kernel"] in ("btio", "s3d")
-    ]
+    regular = [cell for cell in aggregated if cell["facts"]["kernel"] in ("btio", "s3d")]
 
     def of(some: list[dict[str, Any]], key: str) -> dict[str, float | None]:
         return {cell["name"]: cell[key] for cell in some}
@@ -845,9 +633,7 @@ def targets(
     ]
 
 
-def _summary(
-    cells: list[dict[str, Any]], wanted: Settings, left_out: list[str], seconds: float
-) -> dict[str, Any]:
+def _summary(cells: list[dict[str, Any]], wanted: Settings, left_out: list[str], seconds: float) -> dict[str, Any]:
     ratios = [cell["ratio"] for cell in cells if cell["ratio"]]
     table = layers_table(cells)
     return {
@@ -928,16 +714,11 @@ def run(*, quick: bool, options: dict[str, Any], progress: Progress) -> dict[str
     left_out, cells = [], []
     for case, samples in measured.items():
         if not samples.seconds and not samples.failures:
-            left_out.append(
-                f"{case.name()}: {'interrupted' if interrupted else 'no time left'}"
-            )
+            left_out.append(f"{case.name()}: {'interrupted' if interrupted else 'no time left'}")
             continue
         arms = wanted.arms(case.storage)
         pairs = itertools.product(arms, OPERATIONS)
-        cells += [
-            cell_of(case, samples, arm, each, wanted, startups.get(case, {}))
-            for arm, each in pairs
-        ]
+        cells += [cell_of(case, samples, arm, each, wanted, startups.get(case, {})) for arm, each in pairs]
     return {
         "cells": cells,
         "summary": _summary(cells, wanted, left_out, time.monotonic() - begin),

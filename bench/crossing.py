@@ -32,12 +32,7 @@ def btio_lines(points: int, edge: int, rank: int) -> Iterator[tuple[int, int]]:
     """The bytes [first, end) of one time step that a rank has, a line of points at a time; ranks are edge * edge."""
     for slab in range(edge):
         (x, x_end), (y, y_end), (z, z_end) = (
-            cut(points, edge, place)
-            for place in (
-                (rank % edge + slab) % edge,
-                (rank // edge - slab) % edge,
-                slab,
-            )
+            cut(points, edge, place) for place in ((rank % edge + slab) % edge, (rank // edge - slab) % edge, slab)
         )
         for plane, row in itertools.product(range(z, z_end), range(y, y_end)):
             line = (plane * points + row) * points
@@ -77,10 +72,7 @@ def least_of_btio(points: int, variables: int, nodes: int, per_node: int, aggreg
 def busiest_share(links: Mapping[str, processes.Traffic]) -> float:
     """Of all that crossed between nodes, the part that one direction of one node's link had."""
     own = [link for node, link in links.items() if node not in (layout.HEAD, layout.STORAGE)]
-    sent, received = (
-        [link.sent_bytes for link in own],
-        [link.received_bytes for link in own],
-    )
+    sent, received = ([link.sent_bytes for link in own], [link.received_bytes for link in own])
     return max((max(part) / sum(part) for part in (sent, received) if sum(part)), default=0.0)
 
 

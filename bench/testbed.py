@@ -268,11 +268,7 @@ class Across:
 
     def on(self, node: str, *words: str) -> str:
         """What an ordinary command on one node prints."""
-        done = launching.run(
-            beds.entering(self.live.first[node], words),
-            dict(os.environ),
-            SECONDS_OF_ORDINARY_COMMAND,
-        )
+        done = launching.run(beds.entering(self.live.first[node], words), dict(os.environ), SECONDS_OF_ORDINARY_COMMAND)
         if done.returncode != 0:
             raise launching.LaunchFailure(f"{node}: {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
@@ -294,11 +290,7 @@ class Across:
         return self.on("node0", "sha256sum", place.file).split()[0]
 
     def launch(
-        self,
-        case: Case,
-        words: list[str],
-        variables: Mapping[str, str],
-        keep: Mapping[str, Any],
+        self, case: Case, words: list[str], variables: Mapping[str, str], keep: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, processes.Traffic]]:
         """The line of JSON that the program prints, and what crossed each link meanwhile.  Nothing of it is left on any node."""
         bed, first = self.live.bed, self.live.first
@@ -311,29 +303,16 @@ class Across:
             ours = [f"{name}={value}" for name, value in variables.items()]
             line = launching.line(case.mpi, case.ranks, ["env", *ours, *words])
             environment = launching.environment(case.mpi, case.ranks) | layout.launch_variables(bed, directory) | mark
-            inside = [
-                "sh",
-                "-c",
-                'cd "$0" && exec "$@"',
-                str(self.wanted.directory),
-                *line,
-            ]
+            inside = ["sh", "-c", 'cd "$0" && exec "$@"', str(self.wanted.directory), *line]
             before = processes.traffic(first)
             found = launching.result(
-                beds.entering(first[layout.HEAD], inside),
-                environment,
-                self.wanted.timeout_seconds,
+                beds.entering(first[layout.HEAD], inside), environment, self.wanted.timeout_seconds
             )
             links = links_of(before, processes.traffic(first))
         finally:
             beds.sweep(f"{MARK}={directory.name}")
             shutil.rmtree(directory, ignore_errors=True)
-        row = {
-            **keep,
-            "mpi_name": case.mpi.name,
-            "between_nodes_bytes": processes.between_nodes_bytes(links),
-            **found,
-        }
+        row = {**keep, "mpi_name": case.mpi.name, "between_nodes_bytes": processes.between_nodes_bytes(links), **found}
         with self.wanted.lines.open("a") as file:
             file.write(json.dumps(row) + "\n")
         return found, links
@@ -353,14 +332,7 @@ def kernel_line(case: Case, arm: str, operation: str, file: str, repetitions: in
     plain = ["--no-plain"] if case.storage == "gluster" else []  # a plain read would cross the link of the storage
     hints = [word for hint in NATIVE_HINTS for word in ("--hint", hint)] if arm == NATIVE else []
     words = [*case.work.words, "--collective", "--no-shifted", *mode, *plain, *hints]
-    return [
-        str(case.mpi.program(case.work.program)),
-        *words,
-        "--repetitions",
-        str(repetitions),
-        "--file",
-        file,
-    ]
+    return [str(case.mpi.program(case.work.program)), *words, "--repetitions", str(repetitions), "--file", file]
 
 
 def counters_of(rows: str) -> tuple[dict[str, int], str]:
@@ -394,12 +366,12 @@ def _measure_arm(across: Across, case: Case, arm: str, samples: Samples) -> None
                 samples.digests.add(across.digest(place))
 
 
-def _measure_round(across: Across, case: Case, samples: Samples, number: int) -> None:
+def _measure_round(across: Across, case: Case, samples: Samples, number: int, late: Callable[[], bool]) -> None:
     """Who goes first changes from round to round.  What hung once would hang again, for as long."""
     arms = (NATIVE, *across.wanted.arms(case.storage))
     first = number % len(arms)
     for arm in [*arms[first:], *arms[:first]]:
-        if arm in samples.failures:
+        if arm in samples.failures or late():
             continue
         try:
             _measure_arm(across, case, arm, samples)
@@ -463,11 +435,7 @@ def _local_aggregators(case: Case, arm: str, hints: tuple[str, ...]) -> int:
 
 
 def messages_share(
-    case: Case,
-    arm: str,
-    counters: Mapping[str, int],
-    operation: str,
-    hints: tuple[str, ...],
+    case: Case, arm: str, counters: Mapping[str, int], operation: str, hints: tuple[str, ...]
 ) -> float | None:
     """Messages between nodes over P_L times the windows: an aggregator has one window in a round, and accesses the file once for each
     (the files of these kernels have no holes), so this is messages of a round over P_L * P_G."""
@@ -477,12 +445,7 @@ def messages_share(
 
 
 def cell_of(
-    case: Case,
-    samples: Samples,
-    arm: str,
-    operation: str,
-    wanted: Settings,
-    startup: Mapping[str, int],
+    case: Case, samples: Samples, arm: str, operation: str, wanted: Settings, startup: Mapping[str, int]
 ) -> dict[str, Any]:
     key, plain = (arm, operation), (NATIVE, operation)
     counters = samples.counters.get(key, {})
@@ -493,10 +456,7 @@ def cell_of(
     share = crossing.busiest_share(samples.crossed[key][-1]) if key in samples.crossed else 0.0
     file_bytes = samples.facts.get("file_bytes", 0)
     limit = crossing.limit_seconds(
-        case.link,
-        least or 0,
-        share,
-        crossing.storage_bytes_of(case.storage, operation, file_bytes),
+        case.link, least or 0, share, crossing.storage_bytes_of(case.storage, operation, file_bytes)
     )
     data = counters.get("bytes_written" if operation == "write" else "bytes_read", 0)
     cell: dict[str, Any] = {
@@ -536,10 +496,7 @@ def cell_of(
         },
         "counters": {name: number for name, number in counters.items() if number},
     }
-    for name, values in (
-        (NATIVE, samples.seconds.get(plain)),
-        ("penstock", samples.seconds.get(key)),
-    ):
+    for name, values in ((NATIVE, samples.seconds.get(plain)), ("penstock", samples.seconds.get(key))):
         if values:
             cell[name] = spread(values)
     if failures := [f"{name}: {text}" for name, text in samples.failures.items() if name in (arm, NATIVE)]:
@@ -602,27 +559,11 @@ def targets(cells: list[dict[str, Any]], table: list[dict[str, Any]]) -> list[di
             True,
             {cell["name"]: reached(cell) for cell in cells},
         ),
+        target("bytes on links over the least", "times", 1.05, False, of(aggregated, "crossed_over_least")),
         target(
-            "bytes on links over the least",
-            "times",
-            1.05,
-            False,
-            of(aggregated, "crossed_over_least"),
+            "messages between nodes in a round, over P_L * P_G", "times", 1.0, False, of(layered, "messages_over_most")
         ),
-        target(
-            "messages between nodes in a round, over P_L * P_G",
-            "times",
-            1.0,
-            False,
-            of(layered, "messages_over_most"),
-        ),
-        target(
-            "bytes about requests over bytes of data",
-            "times",
-            0.01,
-            False,
-            of(regular, "request_bytes_share"),
-        ),
+        target("bytes about requests over bytes of data", "times", 0.01, False, of(regular, "request_bytes_share")),
         target(
             "two_phase's messages over two_layer's, over the ranks of a local aggregator",
             "times",
@@ -655,11 +596,7 @@ def _summary(cells: list[dict[str, Any]], wanted: Settings, left_out: list[str],
 
 
 def _measure(
-    across: Across,
-    cases: list[Case],
-    measured: dict[Case, Samples],
-    late: Callable[[], bool],
-    progress: Progress,
+    across: Across, cases: list[Case], measured: dict[Case, Samples], late: Callable[[], bool], progress: Progress
 ) -> None:
     for number in range(across.wanted.rounds):
         for index, case in enumerate(cases, 1):
@@ -668,7 +605,7 @@ def _measure(
             progress(
                 f"{case.link}, round {number + 1} of {across.wanted.rounds}, {index} of {len(cases)}: {case.name()}"
             )
-            _measure_round(across, case, measured[case], number)
+            _measure_round(across, case, measured[case], number, late)
 
 
 def _startups(
@@ -712,14 +649,11 @@ def run(*, quick: bool, options: dict[str, Any], progress: Progress) -> dict[str
     except Failure as failure:
         raise SystemExit(f"bench testbed: {failure}") from None
     left_out, cells = [], []
+    why = "interrupted" if interrupted else "no time left"
     for case, samples in measured.items():
-        if not samples.seconds and not samples.failures:
-            left_out.append(f"{case.name()}: {'interrupted' if interrupted else 'no time left'}")
-            continue
-        arms = wanted.arms(case.storage)
-        pairs = itertools.product(arms, OPERATIONS)
-        cells += [cell_of(case, samples, arm, each, wanted, startups.get(case, {})) for arm, each in pairs]
-    return {
-        "cells": cells,
-        "summary": _summary(cells, wanted, left_out, time.monotonic() - begin),
-    }
+        for arm, operation in itertools.product(wanted.arms(case.storage), OPERATIONS):
+            if (arm, operation) in samples.seconds or arm in samples.failures:
+                cells.append(cell_of(case, samples, arm, operation, wanted, startups.get(case, {})))
+            else:
+                left_out.append(f"{case.name()} {arm} {operation}: {why}")
+    return {"cells": cells, "summary": _summary(cells, wanted, left_out, time.monotonic() - begin)}

@@ -147,7 +147,7 @@ class Settings:
 # Options
 
 
-def _choices(options: dict[str, Any], key: str, known: tuple[Any, ...], default: tuple[Any, ...]) -> tuple[Any, ...]:
+def choices(options: dict[str, Any], key: str, known: tuple[Any, ...], default: tuple[Any, ...]) -> tuple[Any, ...]:
     """Some of the known values, in their order."""
     if key not in options:
         return default
@@ -162,7 +162,7 @@ def _choices(options: dict[str, Any], key: str, known: tuple[Any, ...], default:
     return tuple(value for value in known if value in wanted)
 
 
-def _numbers(options: dict[str, Any], key: str, default: str) -> tuple[int, ...]:
+def numbers(options: dict[str, Any], key: str, default: str) -> tuple[int, ...]:
     text = options.get(key, default)
     try:
         numbers = tuple(int(word) for word in words_of(text))
@@ -173,7 +173,7 @@ def _numbers(options: dict[str, Any], key: str, default: str) -> tuple[int, ...]
     return numbers
 
 
-def _maps(options: dict[str, Any]) -> Path | None:
+def maps_of(options: dict[str, Any]) -> Path | None:
     if "maps" in options:
         given = Path(options["maps"])
         if not given.is_dir():
@@ -209,7 +209,7 @@ def _e3sm(size: Size, name: str, maps: Path | None) -> Work:
     return Work(shown, name, "e3sm", tuple(words), 8 * elements * variables * records, mesh=mesh)
 
 
-def _works(size: Size, kernels: tuple[str, ...], pieces: tuple[int, ...], maps: Path | None) -> Iterator[Work]:
+def works(size: Size, kernels: tuple[str, ...], pieces: tuple[int, ...], maps: Path | None) -> Iterator[Work]:
     for kernel in kernels:
         if kernel == "interleave":
             yield from (_interleave(size, piece) for piece in pieces)
@@ -252,8 +252,8 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
     size_name = str(options.get("size", "quick" if quick else "full"))
     if size_name not in SIZES:
         raise SystemExit(f"size={size_name}: expected one of {', '.join(SIZES)}")
-    kernels = _choices(options, "kernels", KERNELS, KERNELS)
-    pieces = _choices(options, "pieces", PIECES, (512,) if quick else PIECES)
+    kernels = choices(options, "kernels", KERNELS, KERNELS)
+    pieces = choices(options, "pieces", PIECES, (512,) if quick else PIECES)
     directories = options.get("directories", "/dev/shm" if quick and Path("/dev/shm").is_dir() else "")
     return Settings(
         quick=quick,
@@ -261,10 +261,10 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         library=library,
         mpis=found,
         storages=storages(directories),
-        ranks=_numbers(options, "ranks", "4" if quick else "2,4,16"),
-        works=tuple(_works(SIZES[size_name], kernels, pieces, _maps(options))),
-        rounds=_numbers(options, "rounds", "2" if quick else "3")[0],
-        repetitions=_numbers(options, "repetitions", "2" if quick else "3")[0],
+        ranks=numbers(options, "ranks", "4" if quick else "2,4,16"),
+        works=tuple(works(SIZES[size_name], kernels, pieces, maps_of(options))),
+        rounds=numbers(options, "rounds", "2" if quick else "3")[0],
+        repetitions=numbers(options, "repetitions", "2" if quick else "3")[0],
         timeout_seconds=float(options.get("timeout", 30 if quick else 300)),
         strategy=str(options.get("strategy", "")),
         environment=_environment(options),
@@ -272,7 +272,7 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
     )
 
 
-def _square(number: int) -> bool:
+def square(number: int) -> bool:
     return any(root * root == number for root in range(1, number + 1))
 
 
@@ -280,7 +280,7 @@ def cases_of(wanted: Settings) -> Iterator[Case]:
     for storage, directory in wanted.storages.items():
         for ranks in wanted.ranks:
             for work in wanted.works:
-                if work.square and not _square(ranks):
+                if work.square and not square(ranks):
                     continue
                 for mpi in wanted.mpis:
                     yield Case(mpi, storage, directory, work, ranks)

@@ -15,6 +15,7 @@
 #include "comm/node_segment.h"
 #include "comm/node_state.h"
 #include "comm/own_memory.h"
+#include "comm/segment_pool.h"
 #include "comm/sums.h"
 
 namespace penstock::comm {
@@ -167,24 +168,26 @@ class MpiComm;
 class NodeTeam final : public Team {
  public:
   NodeTeam(MpiComm& comm, TeamState& state, int size, int place) : comm_(comm), state_(state), size_(size), place_(place) {}
+  NodeTeam(const NodeTeam&) = delete;
+  NodeTeam& operator=(const NodeTeam&) = delete;
+  ~NodeTeam() override {
+    for (NamedSegment& memory : memories_) let_go(memory);
+  }
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] int place() const override { return place_; }
   Verdict meet(const Verdict& mine) override;
   Result<std::byte*> memory(int which, std::size_t size_bytes) override;
 
  private:
-  Result<NodeSegment> share(std::size_t size_bytes);
+  Result<NamedSegment> share(std::size_t size_bytes, bool anew);
   Status agree_on(const Status& mine);
+  static void let_go(NamedSegment& memory);
 
-  struct Memory {
-    NodeSegment segment;
-    std::size_t size_bytes = 0;
-  };
   MpiComm& comm_;
   TeamState& state_;
   int size_;
   int place_;
-  Memory memories_[kMemories];
+  NamedSegment memories_[kMemories];
 };
 
 class MpiComm final : public Comm {
@@ -635,35 +638,69 @@ Status NodeTeam::agree_on(const Status& mine) {
 }
 
 Result<std::byte*> NodeTeam::memory(int which, std::size_t size_bytes) {
-  Memory& memory = memories_[which];
+  NamedSegment& memory = memories_[which];
   if (memory.size_bytes < size_bytes) {
-    memory = {};  // before the new one is made: never both
-    Result<NodeSegment> segment = share(size_bytes);
-    if (!segment.ok()) return segment.status();
-    memory.segment = std::move(segment).value();
-    memory.size_bytes = size_bytes;
+    let_go(memory);
+    Result<NamedSegment> shared = share(size_bytes, false);
+    if (!shared.ok()) return shared.status();
+    memory = std::move(shared).value();
   }
   return static_cast<std::byte*>(memory.segment.memory());
 }
 
-// The first member makes it, the others map it, and all hear of each step whether it went well.
-Result<NodeSegment> NodeTeam::share(std::size_t size_bytes) {
-  static_assert(sizeof(NodeSegment::Name) <= sizeof state_.announced);
+void NodeTeam::let_go(NamedSegment& memory) {
+  if (memory.size_bytes > 0) SegmentPool::of_process().give(std::exchange(memory, NamedSegment()));
+}
+
+namespace {
+
+/// What the first member tells the others.
+struct Offer {
   NodeSegment::Name name{};
-  Result<NodeSegment> segment = NodeSegment();
+  std::uint64_t again = 0;  ///< an earlier team's, of the same processes
+};
+
+}  // namespace
+
+// The first member has it, from an earlier team or made anew, the others find or map it, and all hear of each step whether it went well.
+Result<NamedSegment> NodeTeam::share(std::size_t size_bytes, bool anew) {
+  static_assert(sizeof(Offer) <= sizeof state_.announced);
+  SegmentPool& pool = SegmentPool::of_process();
+  NamedSegment mine{.size_bytes = size_bytes, .members = size_};
+  Status status;
+  Offer offer;
   if (place_ == 0) {
-    segment = NodeSegment::create(size_bytes, name);
-    std::memcpy(state_.announced, name.data(), name.size());
+    std::optional<NamedSegment> kept = anew ? std::nullopt : pool.take_fitting(size_bytes, size_);
+    offer.again = kept.has_value() ? 1 : 0;
+    if (kept.has_value()) {
+      mine = std::move(*kept);
+    } else {
+      Result<NodeSegment> made = NodeSegment::create(size_bytes, mine.name);
+      status = made.status();
+      if (made.ok()) mine.segment = std::move(made).value();
+    }
+    offer.name = mine.name;
+    std::memcpy(state_.announced, &offer, sizeof offer);
   }
-  PENSTOCK_TRY(agree_on(segment.status()));
+  PENSTOCK_TRY(agree_on(status));
   if (place_ != 0) {
-    std::memcpy(name.data(), state_.announced, name.size());
-    segment = NodeSegment::open(size_bytes, name);
+    std::memcpy(&offer, state_.announced, sizeof offer);
+    if (offer.again != 0) {
+      std::optional<NamedSegment> kept = pool.take(offer.name);
+      if (kept.has_value()) mine = std::move(*kept);
+      if (!kept.has_value()) status = Status::failure(Code::kOther, "memory that an earlier team shared is gone");
+    } else {
+      mine.name = offer.name;
+      Result<NodeSegment> opened = NodeSegment::open(size_bytes, offer.name);
+      status = opened.status();
+      if (opened.ok()) mine.segment = std::move(opened).value();
+    }
   }
-  const Status all_have_it = agree_on(segment.status());
-  if (place_ == 0) NodeSegment::remove_name(name);
+  const Status all_have_it = agree_on(status);
+  if (place_ == 0 && offer.again == 0) NodeSegment::remove_name(offer.name);
+  if (!all_have_it.ok() && offer.again != 0) return share(size_bytes, true);
   PENSTOCK_TRY(all_have_it);
-  return segment;
+  return mine;
 }
 
 Result<std::unique_ptr<Comm>> MpiComm::duplicate() { return make_mpi_comm(alone() ? MPI_COMM_SELF : comm_); }

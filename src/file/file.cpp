@@ -549,8 +549,7 @@ Status File::sync(trace::OpTrace& trace, Status local) {
 Status File::set_atomicity(bool atomic, trace::OpTrace& trace, Status local) {
   {
     PhaseScope waiting(trace, Phase::kWait);
-    std::unique_lock lock(pending_mutex_);
-    pending_changed_.wait(lock, [this] { return pending_count_ == 0; });
+    wait_for_background([this] { return pending_count_ == 0; });
   }
   if (atomic && local.ok()) local = comm_->words_and_lock().with_context(path_);
   PENSTOCK_TRY(agree_same(local, atomic ? 1 : 0, trace));

@@ -341,7 +341,7 @@ int close(MPI_File* fh) {
       // Erroneous, but no reason to lose data or memory: let it end.
       const Split split = std::exchange(open->split, Split{});
       lock.unlock();
-      split.pending->wait();
+      open->file->wait(*split.pending);
     }
   }
   Status status;

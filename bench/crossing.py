@@ -94,3 +94,8 @@ def crossed_bytes(launches: Sequence[Mapping[str, processes.Traffic]], startup: 
     """Between nodes in one repetition, without what starting and ending takes: the median of all launches."""
     each = [(processes.between_nodes_bytes(dict(links)) - startup) / repetitions for links in launches]
     return max(0.0, statistics.median(each)) if each else None
+
+
+def startup_of(once: float, repeated: float, more: int) -> int:
+    """What a launch sends besides its repetitions: of one repetition it sent `once` in all, of `more` beyond that `repeated`."""
+    return max(0, round(once - (repeated - once) / more))

@@ -4,17 +4,16 @@ Knows the kernels of kernels/ by their options and their JSON, and beds by pytho
 crossing.py says what must cross and what the links allow.
 """
 
+import contextlib
 import itertools
 import json
 import os
 import secrets
 import shutil
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -68,8 +67,8 @@ OPTIONS = (
 )
 SIZES = {
     "tiny": replace(collective.SIZES["tiny"], btio=(16, 3)),
-    "quick": replace(collective.SIZES["quick"], btio=(48, 4), s3d=50, e3sm=(6, 2)),
-    "full": replace(collective.SIZES["full"], btio=(64, 40)),
+    "quick": replace(collective.SIZES["quick"], btio=(48, 4), s3d=50, e3sm=(60, 2)),
+    "full": replace(collective.SIZES["full"], btio=(64, 40), e3sm=(400, 2)),
 }
 # Native libraries that may choose go to the file that all nodes share, past the links.  ROMIO's hints are not Penstock's.
 NATIVE_HINTS = ("romio_cb_write=enable", "romio_cb_read=enable")
@@ -225,7 +224,7 @@ def why_not(wanted: layout.Bed) -> str:
     return ""
 
 
-@contextmanager
+@contextlib.contextmanager
 def bed_for(wanted: Settings, link: str, progress: Progress) -> Iterator[beds.Live]:
     """The bed of that name when it is up and suits; otherwise one of our own, which is gone afterwards, whatever happens."""
     kind = "gluster" if "gluster" in wanted.storages else ""
@@ -273,7 +272,7 @@ class Across:
             raise launching.LaunchFailure(f"{node}: {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    @contextmanager
+    @contextlib.contextmanager
     def place(self, storage: str) -> Iterator[Place]:
         """Gone afterwards, with what is in it."""
         with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=self.wanted.directory) as name:
@@ -379,26 +378,15 @@ def _measure_round(across: Across, case: Case, samples: Samples, number: int, la
             samples.failures[arm] = str(failure)
 
 
-# What starting costs
-
-
-class Startup:
-    """What crosses between nodes when a program starts, opens a file, writes next to nothing and ends: of each MPI and arm, measured once."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, str, str], int] = {}
-
-    def bytes_of(self, across: Across, case: Case, arm: str) -> int:
-        key = (case.mpi.name, case.storage, "native" if arm == NATIVE else arm)
-        if key not in self.known:
-            work = collective.Work("startup", "interleave", "interleave", ("-b", "8", "-s", "1"), 8)
-            small = replace(case, work=work)
-            with across.place(case.storage) as place:
-                words = kernel_line(small, arm, "write", place.file, 1)
-                variables = variables_of(across.wanted, arm, place.notes / "report")
-                _, links = across.launch(small, words, variables, {"arm": arm, "operation": "startup"})
-            self.known[key] = processes.between_nodes_bytes(links)
-        return self.known[key]
+def startup_bytes(across: Across, case: Case, arm: str, samples: Samples) -> int:
+    """What crosses between nodes for a launch's beginning and end, whatever the repetitions: by one more launch, which writes the file once."""
+    with across.place(case.storage) as place:
+        words = kernel_line(case, arm, "write", place.file, 1)
+        variables = variables_of(across.wanted, arm, place.notes / "report")
+        _, links = across.launch(case, words, variables, {"arm": arm, "operation": "startup", "case": case.name()})
+    all_launches = [processes.between_nodes_bytes(each) for each in samples.crossed[arm, "write"]]
+    once, more = processes.between_nodes_bytes(links), across.wanted.repetitions
+    return crossing.startup_of(once, statistics.median(all_launches), more)
 
 
 # Least bytes
@@ -608,17 +596,13 @@ def _measure(
             _measure_round(across, case, measured[case], number, late)
 
 
-def _startups(
-    across: Across, cases: list[Case], measured: dict[Case, Samples], startup: Startup
-) -> dict[Case, dict[str, int]]:
-    """Of every arm that was measured; one that can not be started so counts as nothing."""
-    found: dict[Case, dict[str, int]] = {}
+def _startups(across: Across, cases: list[Case], measured: dict[Case, Samples]) -> dict[Case, dict[str, int]]:
+    """Of every arm that wrote; without it, a cell's links are told with what starting took."""
+    found: dict[Case, dict[str, int]] = {case: {} for case in cases}
     for case in cases:
-        for arm in dict.fromkeys(arm for arm, _ in measured[case].seconds):
-            try:
-                found.setdefault(case, {})[arm] = startup.bytes_of(across, case, arm)
-            except (launching.LaunchFailure, OSError, subprocess.SubprocessError):
-                continue
+        for arm in (arm for arm, operation in measured[case].seconds if operation == "write"):
+            with contextlib.suppress(launching.LaunchFailure, OSError):
+                found[case][arm] = startup_bytes(across, case, arm, measured[case])
     return found
 
 
@@ -642,7 +626,7 @@ def run(*, quick: bool, options: dict[str, Any], progress: Progress) -> dict[str
             with bed_for(wanted, link, progress) as live:
                 across = Across(live, wanted)
                 _measure(across, cases, measured, late, progress)
-                startups |= _startups(across, cases, measured, Startup())
+                startups |= _startups(across, cases, measured)
     except KeyboardInterrupt:
         interrupted = True
         progress("interrupted: what was measured until now is told")

@@ -76,6 +76,11 @@ def test_crossed_bytes_leave_out_the_launcher_and_starting():
     assert crossing.crossed_bytes([], 0, 2) is None
 
 
+def test_a_launch_of_one_repetition_tells_what_starting_sends():
+    assert crossing.startup_of(70 + 100, 70 + 3 * 100, 2) == 70
+    assert crossing.startup_of(100, 400, 1) == 0, "never less than nothing"
+
+
 def test_the_busiest_direction_decides():
     assert crossing.busiest_share(LINKS) == pytest.approx(450 / 970), "node2 receives more of all than node0 sends"
     assert crossing.busiest_share({"head": link(1, 1)}) == 0

@@ -179,6 +179,11 @@ def test_both_arms_are_told_to_aggregate():
     assert "--no-plain" in testbed.kernel_line(replace(CASE, storage="gluster"), "native", "write", "/file", 3)
 
 
+def test_on_gluster_closing_counts():
+    assert testbed.series_of("machine", "write") == "write_pass"
+    assert testbed.series_of("gluster", "write") == "write_total"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -198,7 +198,8 @@ class AggregatorTarget final : public strategy::Target {
   }
 
   Result<Offset> size_with_own_writes() override {
-    if (!wrote_since_read_.load() || !wrote_since_read_.exchange(false)) return Offset{-1};
+    // Where nodes do not see each other's writes, whoever says size() may know nothing of this one later either.
+    if (!wrote_since_read_.load() || (!forgets_first_ && !wrote_since_read_.exchange(false))) return Offset{-1};
     return size();
   }
 

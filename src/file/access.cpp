@@ -198,7 +198,8 @@ class AggregatorTarget final : public strategy::Target {
   }
 
   Result<Offset> size_with_own_writes() override {
-    if (!wrote_since_read_.load() || !wrote_since_read_.exchange(false)) return Offset{-1};
+    // Where nodes do not see each other's writes, whoever says size() may know nothing of this one later either.
+    if (!wrote_since_read_.load() || (!forgets_first_ && !wrote_since_read_.exchange(false))) return Offset{-1};
     return size();
   }
 
@@ -243,7 +244,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
         return opened_.load(std::memory_order_acquire);
       },
       [this](store::File& store_file) { return write_right(store_file, hints()); },
-      [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, wrote_since_read_, !nodes_see_each_other());
+      [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, wrote_since_read_, !ranks_see_each_other());
   // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
   // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
   const bool has_data = local.ok() && request.bytes > 0;
@@ -266,7 +267,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .bytes = bytes,
                                     .may_decline = may_decline_,
                                     .trace = trace};
-  const bool blind = !nodes_see_each_other();
+  const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
   Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
@@ -317,7 +318,7 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
 
   WriteRight right = WriteRight::kPlain;
   if (request.write) {
-    if (!nodes_see_each_other()) wrote_by_itself_.store(true);
+    if (!ranks_see_each_other()) wrote_by_itself_.store(true);
     const Result<WriteRight> held = write_right(store_file, hints());
     if (!held.ok()) return {held.status().with_context(path_ + ": write"), 0};
     right = *held;

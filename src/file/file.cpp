@@ -510,6 +510,7 @@ Status File::set_size(Offset size_bytes, trace::OpTrace& trace, Status local) {
   if (local.ok() && !mode_.write)
     local = Status::failure(Code::kReadOnly, path_ + ": set_size: the file was opened with RDONLY; open it with RDWR or WRONLY");
   PENSTOCK_TRY(agree_same(local, static_cast<std::uint64_t>(size_bytes), trace));
+  wrote_since_read_.store(false);  // what other nodes remember of the size may be more than there is now
   if (comm_->topology().rank == 0) {
     PhaseScope resizing(trace, Phase::kWrite);
     local = open_store();

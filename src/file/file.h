@@ -231,6 +231,8 @@ class File {
   Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
   /// A finished write on one node is seen by a later read on any other, or there is only one node that could.
   [[nodiscard]] bool nodes_see_each_other() const { return facts_.node_local || facts_.coherent_between_nodes; }
+  /// The same of the nodes that have ranks of this file: one sees its own writes on any file system.
+  [[nodiscard]] bool ranks_see_each_other() const { return nodes_see_each_other() || comm_->topology().node_count == 1; }
   /// Before and after an access by aggregators of other nodes, where nodes do not see each other's writes: every rank sees what it wrote itself,
   /// whoever wrote it for it and whoever reads it for it (MPI 4.1 section 14.6.1).
   Status show_own_writes();

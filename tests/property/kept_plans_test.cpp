@@ -138,17 +138,18 @@ Call changed(Random& random, Call call) {
   return call;
 }
 
-/// Ranks are threads here: where two write the same byte, of the same value, the thread sanitizer is right that they race, and MPI allows it.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kThreadsAreWatched = true;
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kRacesAreTold = true;
+#elif defined(__has_feature)
+constexpr bool kRacesAreTold = __has_feature(thread_sanitizer);
 #else
-constexpr bool kThreadsAreWatched = false;
+constexpr bool kRacesAreTold = false;
 #endif
 
-/// Whether two of them reach the same byte.
-bool meet(const std::vector<Part>& parts) {
+/// Whether ranks reach the same bytes.  Where they write those, what they share has a race that is theirs, and the thread sanitizer tells of it.
+bool ranks_meet(const Call& call) {
   std::set<Offset> reached;
-  for (const Part& part : parts)
+  for (const Part& part : call.parts)
     for (Offset p = part.position; p < part.position + part.bytes; ++p)
       if (!reached.insert(access::offset_of(part.filetype(), p)).second) return true;
   return false;
@@ -189,7 +190,7 @@ Sequence make_sequence(std::uint64_t seed) {
       call.resize = -1;
       made.calls.push_back(below(random, 3) == 0 ? std::move(call) : changed(random, std::move(call)));
     }
-    made.calls.back().write = below(random, 2) == 0 && (!kThreadsAreWatched || !meet(made.calls.back().parts));
+    made.calls.back().write = below(random, 2) == 0 && !(kRacesAreTold && ranks_meet(made.calls.back()));
     made.calls.back().failing = below(random, 20) == 0 ? static_cast<int>(below(random, made.ranks)) : -1;
     made.calls.back().background = below(random, 4) == 0;
     made.calls.back().atomic = below(random, 12) == 0;

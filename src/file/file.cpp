@@ -40,12 +40,13 @@ struct OpenNotice {
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
+int processors() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
+
 /// How many global aggregators rank 0 wants.
 int aggregators_of(const comm::Topology& topology, const hints::Hints& hints, const plan::Striping& striping, int local_per_node, int interfaces) {
   if (hints.aggregators > 0) return hints.aggregators;
-  const int processors = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-  if (striping.stripe_bytes > 0) return plan::striped_aggregators(striping, topology.size, plan::workers(topology.node_of_rank, processors));
-  return plan::automatic_global(topology.node_of_rank, local_per_node, processors, interfaces);
+  if (striping.stripe_bytes > 0) return plan::striped_aggregators(striping, topology.size, plan::workers(topology.node_of_rank, processors()));
+  return plan::automatic_global(topology.node_of_rank, local_per_node, processors(), interfaces);
 }
 
 OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
@@ -136,7 +137,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     if (local.ok()) notice.identity = file->store_file_->identity();
     // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks.
     const comm::Topology& ranks = group.topology();
-    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local : plan::may_gather_on_a_node(ranks.size);
+    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local : plan::may_gather_on_a_node(ranks.size, processors());
     notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && may_pay;
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;

@@ -150,15 +150,16 @@ int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, i
   return std::min(nodes * of_a_node, static_cast<int>(node_of_rank.size()));
 }
 
-bool may_gather_on_a_node(int ranks) {
+bool may_gather_on_a_node(int ranks, int processors) {
   constexpr int kManyRanks = 12;
-  return ranks >= kManyRanks;
+  constexpr int kSomeRanks = 4;
+  return ranks >= kManyRanks || (ranks >= kSomeRanks && ranks / 2 >= processors);
 }
 
 bool better_alone(const Accessed& all, int nodes) {
   constexpr Offset kLargePiece = Offset{4} << 20;
   constexpr Offset kPageBytes = 4096;
-  constexpr Offset kLeastOnANode = Offset{8} << 20;
+  constexpr Offset kLeastOnANode = Offset{4} << 20;
   constexpr Offset kDescribed = 16;
   if (all.pieces <= 1 || all.bytes / all.pieces >= kLargePiece) return true;
   if (nodes > 1) return false;

@@ -66,9 +66,9 @@ struct Accessed {
 };
 
 /// Whether so many ranks of one node may gain by gathering what they access of a file system of that node.  Each that maps the file faults all pages of it in
-/// that it has a piece on, which costs as much as ranks times pages; fewer ranks are faster with that than with waiting for each other (measured with
-/// 2 to 16 ranks on 2 cores, pieces of 64 and 512 bytes).
-bool may_gather_on_a_node(int ranks);
+/// that it has a piece on, which costs as much as ranks times pages; few ranks that have a processor each are as fast with that as with waiting for each
+/// other (measured with 2 to 16 ranks on 2 cores, pieces of 8 to 512 bytes).
+bool may_gather_on_a_node(int ranks, int processors);
 
 /// Whether ranks that may choose go to the file each for itself: the pieces are so large that handing them on costs more than it saves, or only one
 /// rank has a single one.  On one node (`nodes` is 1) also where they are not small, lie far apart, take long to describe, or are little altogether.

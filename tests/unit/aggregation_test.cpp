@@ -112,8 +112,8 @@ TEST(Aggregation, LargePiecesAreBetterMovedAlone) {
   EXPECT_TRUE(with([](Accessed& all) { all.end *= 3; }));
   EXPECT_TRUE(with([](Accessed& all) { all.told_bytes = all.bytes / 8; }));
   EXPECT_TRUE(with([](Accessed& all) { all.bytes /= 8, all.pieces /= 8, all.end = all.first + all.bytes; }));
-  EXPECT_TRUE(may_gather_on_a_node(16));
-  EXPECT_FALSE(may_gather_on_a_node(4));
+  EXPECT_TRUE(may_gather_on_a_node(16, 64) && may_gather_on_a_node(4, 2) && may_gather_on_a_node(4, 1));
+  EXPECT_FALSE(may_gather_on_a_node(4, 4) || may_gather_on_a_node(2, 1) || may_gather_on_a_node(11, 6));
 }
 
 /// How often [first, end) has each byte in some window, by what a call goes through: the windows of all rounds until the last byte's.

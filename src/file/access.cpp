@@ -237,7 +237,20 @@ class AggregatorTarget final : public strategy::Target {
 
 }  // namespace
 
+bool File::tries_gathering() {
+  if (!may_decline_ || comm_->topology().node_count > 1 || calls_to_skip_ == 0) return true;
+  --calls_to_skip_;
+  return false;
+}
+
+void File::note_gathering(bool declined) {
+  constexpr int kSkippedMost = 64;
+  skipped_last_ = declined ? std::clamp(2 * skipped_last_, 1, kSkippedMost) : 0;
+  calls_to_skip_ = skipped_last_;
+}
+
 Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
+  if (!tries_gathering()) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
   AggregatorTarget target(
       [this]() -> Result<store::File*> {
         PENSTOCK_TRY(open_store());
@@ -272,6 +285,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
   Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
   if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
+  note_gathering(moved.ok() && moved->declined);  // all ranks know of that alike, whatever failed
   if (!status.ok() || moved->stopped) return {status, 0};
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {

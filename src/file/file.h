@@ -242,6 +242,8 @@ class File {
   [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
+  [[nodiscard]] bool tries_gathering();
+  void note_gathering(bool declined);
   /// What a strategy moved, counted, or its failure with the file's name.
   Outcome finish(const Request& request, const Result<Offset>& moved, trace::OpTrace& trace);
   Outcome move_pieces(store::File& store_file, const View& view, const Request& request, Offset position, trace::OpTrace& trace);
@@ -285,6 +287,10 @@ class File {
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
+  // On one node that costs small calls more than it saves: the more calls in a row found so, the more of the next ones do not ask.  The same on all ranks,
+  // which make the same calls in the same order.
+  int calls_to_skip_ = 0;
+  int skipped_last_ = 0;
   strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   const bool calls_may_overlap_;

@@ -275,5 +275,37 @@ TEST(TwoPhaseEdges, ManyRanksOfANodeGatherSmallPieces) {
   }
 }
 
+TEST(TwoPhaseEdges, SmallCallsOnANodeStopAsking) {
+  constexpr int kRanks = 12, kCalls = 200;
+  store::MemoryStore store;
+  hints::Hints hints = hints::defaults();
+  trace::FileTrace counts;
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        const int rank = group.topology().rank;
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints,
+                                       rank == 0 ? &counts : nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        trace::OpTrace trace(rank == 0 ? &counts : nullptr);
+        for (int call = 0; call < kCalls; ++call) {
+          auto byte = static_cast<std::byte>(rank + call);
+          file::Request request;
+          request.write = request.collective = true;
+          request.offset_etypes = call * kRanks + rank;
+          request.buffer = &byte;
+          request.bytes = 1;
+          // One rank's arguments are wrong now and then: the others must not come out of step.
+          const Status local = call % 7 == 3 && rank == 5 ? Status::failure(Code::kArgument, "wrong") : Status();
+          EXPECT_EQ((*opened)->access(request, trace, local).status.ok(), call % 7 != 3);
+        }
+        EXPECT_TRUE((*opened)->close(trace).ok());
+      },
+      kRanks);
+  // Asked in calls 0, 2, 5, ...: after each time that it did not pay twice as many calls do not ask, and a failure begins anew.
+  EXPECT_EQ(counts.counters[static_cast<std::size_t>(trace::Counter::kTwoLayer)], 0);
+  EXPECT_LT(counts.counters[static_cast<std::size_t>(trace::Counter::kRequests)], kCalls * kRanks / 2);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -4,6 +4,8 @@
 // preloaded only
 // run: PENSTOCK_HINTS=penstock_strategy=two_phase PENSTOCK_RANKS_PER_NODE=2
 // run: PENSTOCK_HINTS=penstock_strategy=two_layer PENSTOCK_RANKS_PER_NODE=2
+#include <dlfcn.h>
+
 #include "calls.h"
 
 using check::open_on_world;
@@ -12,6 +14,15 @@ using check::scratch;
 namespace {
 
 constexpr int kCount = 50000;
+
+/// Open MPI and newer MPICH call Penstock while the program is inside of MPI.  With others a non-blocking collective tells each rank its own verdict (README).
+bool ranks_agree() {
+#ifdef OPEN_MPI
+  return true;
+#else
+  return dlsym(RTLD_DEFAULT, "PMPIX_Async_start") != nullptr;
+#endif
+}
 
 /// A file of which every rank has each n-th number.
 struct Dealt {
@@ -82,7 +93,7 @@ TEST(one_rank_has_no_request) {
     if (wrong)
       check::barrier();
     else
-      CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+      CHECK_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS, ranks_agree());
     if (!wrong) check::barrier();
     CHECK_OK(dealt.start(kCount, &request));
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));

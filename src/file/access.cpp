@@ -164,6 +164,7 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   }
   give_back(*view, request, outcome.bytes);
   outcome.status = agree(local, trace);
+  if (!outcome.status.ok()) note_gathering(false);
   return outcome;
 }
 
@@ -285,7 +286,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
   Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
   if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
-  note_gathering(moved.ok() && moved->declined);  // all ranks know of that alike, whatever failed
+  // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
+  note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
@@ -514,6 +516,7 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
     // Where nobody can be asked from here (several nodes, less than MPI_THREAD_MULTIPLE, an MPI that calls nobody back) each rank reports its own verdict.
     if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
     outcome.status = local;
+    if (request.collective && !local.ok()) note_gathering(false);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
   pending->finish(std::move(outcome));

@@ -21,6 +21,7 @@ if(TARGET penstock_mpich_archive)
 endif()
 
 install(PROGRAMS bin/penstock bin/penstock-exec DESTINATION bin)
+install(TARGETS penstock-model RUNTIME DESTINATION bin)
 install(DIRECTORY python/penstock DESTINATION share/penstock/python
         PATTERN "table" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY table/ DESTINATION share/penstock/python/penstock/table FILES_MATCHING PATTERN "*.toml")

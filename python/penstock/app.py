@@ -291,6 +291,79 @@ def tam(
     raise typer.Exit(command.run_tam(wanted, output, json))
 
 
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="PREFIX", help="of PREFIX.json and the picture, instead of a new folder in results/"),
+]
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="a calibrated profile, or a built-in one: hdd, ssd, nvm, tmpfs, lustre",
+        show_default=False,
+    ),
+]
+
+
+@studies.command(name="model")
+def model_study(
+    run: Annotated[bool, typer.Option("--run", help="measure here too, with both models' estimates beside it")] = False,
+    profile: ProfileName = "",
+    bed: Annotated[
+        str, typer.Option(metavar="NAME", help="the test bed to measure on (pretended nodes of this machine)")
+    ] = "",
+    ranks: Annotated[str, typer.Option(metavar="N,...", help="numbers of ranks")] = "2,4",
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", min=1, help="ranks of a node")] = 2,
+    mpi: Annotated[
+        list[str] | None, typer.Option("--mpi", metavar="NAME", help="measure this MPI; may be repeated (the first)")
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", help="where files are written; a test bed's nodes must see it")
+    ] = Path(),
+    piece: Annotated[int, typer.Option(metavar="BYTES", min=1, help="one piece of a rank")] = 1 << 20,
+    pieces: Annotated[int, typer.Option(metavar="N", min=1, help="pieces of each rank")] = 64,
+    buffer: Annotated[int, typer.Option(metavar="BYTES", min=1, help="the collective buffer")] = 16 << 20,
+    durable: Annotated[bool, typer.Option("--durable", help="count making data durable")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 3,
+    timeout: Annotated[float, typer.Option(min=1, help="seconds that one run may take")] = 120,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """The paper's cost model: Tables V and VI, printed and computed; with --run, both models beside what is measured here."""
+    from penstock.commands import study as command
+    from penstock.study.measured_model import Wanted
+
+    wanted = Wanted(
+        ranks=command.numbers("--ranks", ranks),
+        ranks_per_node=ranks_per_node,
+        mpis=command.words(mpi or []),
+        bed=bed,
+        directory=directory.absolute(),
+        transfer_bytes=piece,
+        segments=pieces,
+        buffer_bytes=buffer,
+        rounds=rounds,
+        durable=durable,
+        timeout_seconds=timeout,
+    )
+    raise typer.Exit(command.run_model(wanted if run else None, profile, output, json))
+
+
+@studies.command()
+def tradeoff(
+    profile: ProfileName = "",
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=1 << 20, help="nodes, with an aggregator each")] = 4,
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", min=1, max=1 << 10, help="ranks of a node")] = 4,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """Cost of the shuffle and benefit of collective access over the message size (the paper's Figure 11), by its parameters or a profile's."""
+    from penstock.commands import study as command
+
+    raise typer.Exit(command.run_tradeoff(profile, nodes, ranks_per_node, output, json))
+
+
 def main() -> None:
     try:
         app(prog_name="penstock")

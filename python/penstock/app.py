@@ -127,6 +127,61 @@ def bench(
     raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
 
 
+@app.command(context_settings={"allow_interspersed_args": False})
+def calibrate(
+    line: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- LAUNCHER...]",
+            help="the line that starts ranks, without a program: mpiexec -n 4; with --compare the profiles",
+        ),
+    ] = None,
+    dir: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="a directory of the file system to measure")
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option("-n", metavar="RANKS", min=1, help="ranks; as many as cores, 2 to 4, when not given")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="of the profile; from machine and file system when not given")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="instead of the user's directory of profiles")
+    ] = None,
+    seconds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=600, help="to measure for, about (45; with --quick 3)", show_default=False
+        ),
+    ] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="seconds instead of a minute; rough")] = False,
+    compiler: Annotated[
+        str, typer.Option(metavar="MPICC", help="builds the measuring program for an MPI that has none yet")
+    ] = "",
+    compare: Annotated[bool, typer.Option("--compare", help="show profiles side by side: --compare A B")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="the profiles that there are")] = False,
+    json: Json = False,
+) -> None:
+    """Measure what messages, files and memory cost here, and keep it as a profile for the cost model.  Under two minutes."""
+    from penstock.commands import calibrate as command
+    from penstock.failure import USAGE
+
+    if list_ or compare:
+        raise typer.Exit(command.listed(json) if list_ else command.compare(line or [], json))
+    if dir is None:
+        raise Failure("--dir: expected a directory of the file system to measure", USAGE)
+    wanted = command.Wanted(
+        directory=dir.absolute(),
+        ranks=ranks,
+        name=name,
+        output=output,
+        line=tuple(line or ()),
+        seconds=seconds or (command.SECONDS_QUICK if quick else command.SECONDS),
+        compiler=compiler,
+    )
+    raise typer.Exit(command.run(wanted, json))
+
+
 testbed = typer.Typer(
     help="Several nodes on one machine: namespaces with their own host names, joined by shaped links.  Root only.",
     no_args_is_help=True,

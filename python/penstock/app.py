@@ -127,6 +127,61 @@ def bench(
     raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
 
 
+@app.command(context_settings={"allow_interspersed_args": False})
+def calibrate(
+    line: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- LAUNCHER...]",
+            help="the line that starts ranks, without a program: mpiexec -n 4; with --compare the profiles",
+        ),
+    ] = None,
+    dir: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="a directory of the file system to measure")
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option("-n", metavar="RANKS", min=1, help="ranks; as many as cores, 2 to 4, when not given")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="of the profile; from machine and file system when not given")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="instead of the user's directory of profiles")
+    ] = None,
+    seconds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=600, help="to measure for, about (45; with --quick 3)", show_default=False
+        ),
+    ] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="seconds instead of a minute; rough")] = False,
+    compiler: Annotated[
+        str, typer.Option(metavar="MPICC", help="builds the measuring program for an MPI that has none yet")
+    ] = "",
+    compare: Annotated[bool, typer.Option("--compare", help="show profiles side by side: --compare A B")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="the profiles that there are")] = False,
+    json: Json = False,
+) -> None:
+    """Measure what messages, files and memory cost here, and keep it as a profile for the cost model.  Under two minutes."""
+    from penstock.commands import calibrate as command
+    from penstock.failure import USAGE
+
+    if list_ or compare:
+        raise typer.Exit(command.listed(json) if list_ else command.compare(line or [], json))
+    if dir is None:
+        raise Failure("--dir: expected a directory of the file system to measure", USAGE)
+    wanted = command.Wanted(
+        directory=dir.absolute(),
+        ranks=ranks,
+        name=name,
+        output=output,
+        line=tuple(line or ()),
+        seconds=seconds or (command.SECONDS_QUICK if quick else command.SECONDS),
+        compiler=compiler,
+    )
+    raise typer.Exit(command.run(wanted, json))
+
+
 testbed = typer.Typer(
     help="Several nodes on one machine: namespaces with their own host names, joined by shaped links.  Root only.",
     no_args_is_help=True,
@@ -289,6 +344,79 @@ def tam(
         timeout_seconds=timeout,
     )
     raise typer.Exit(command.run_tam(wanted, output, json))
+
+
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="PREFIX", help="of PREFIX.json and the picture, instead of a new folder in results/"),
+]
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="a calibrated profile, or a built-in one: hdd, ssd, nvm, tmpfs, lustre",
+        show_default=False,
+    ),
+]
+
+
+@studies.command(name="model")
+def model_study(
+    run: Annotated[bool, typer.Option("--run", help="measure here too, with both models' estimates beside it")] = False,
+    profile: ProfileName = "",
+    bed: Annotated[
+        str, typer.Option(metavar="NAME", help="the test bed to measure on (pretended nodes of this machine)")
+    ] = "",
+    ranks: Annotated[str, typer.Option(metavar="N,...", help="numbers of ranks")] = "2,4",
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", min=1, help="ranks of a node")] = 2,
+    mpi: Annotated[
+        list[str] | None, typer.Option("--mpi", metavar="NAME", help="measure this MPI; may be repeated (the first)")
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", help="where files are written; a test bed's nodes must see it")
+    ] = Path(),
+    piece: Annotated[int, typer.Option(metavar="BYTES", min=1, help="one piece of a rank")] = 1 << 20,
+    pieces: Annotated[int, typer.Option(metavar="N", min=1, help="pieces of each rank")] = 64,
+    buffer: Annotated[int, typer.Option(metavar="BYTES", min=1, help="the collective buffer")] = 16 << 20,
+    durable: Annotated[bool, typer.Option("--durable", help="count making data durable")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 3,
+    timeout: Annotated[float, typer.Option(min=1, help="seconds that one run may take")] = 120,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """The paper's cost model: Tables V and VI, printed and computed; with --run, both models beside what is measured here."""
+    from penstock.commands import study as command
+    from penstock.study.measured_model import Wanted
+
+    wanted = Wanted(
+        ranks=command.numbers("--ranks", ranks),
+        ranks_per_node=ranks_per_node,
+        mpis=command.words(mpi or []),
+        bed=bed,
+        directory=directory.absolute(),
+        transfer_bytes=piece,
+        segments=pieces,
+        buffer_bytes=buffer,
+        rounds=rounds,
+        durable=durable,
+        timeout_seconds=timeout,
+    )
+    raise typer.Exit(command.run_model(wanted if run else None, profile, output, json))
+
+
+@studies.command()
+def tradeoff(
+    profile: ProfileName = "",
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=1 << 20, help="nodes, with an aggregator each")] = 4,
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", min=1, max=1 << 10, help="ranks of a node")] = 4,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """Cost of the shuffle and benefit of collective access over the message size (the paper's Figure 11), by its parameters or a profile's."""
+    from penstock.commands import study as command
+
+    raise typer.Exit(command.run_tradeoff(profile, nodes, ranks_per_node, output, json))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@
 namespace penstock::model {
 namespace {
 
-constexpr std::size_t kTextBytesMax = 4096;
+constexpr std::size_t kTextBytesMax = std::size_t{256} << 10;  // a calibration profile is one
 
 std::string shown(double value) {
   std::array<char, 32> text{};

@@ -28,7 +28,7 @@ class Fields {
   std::int64_t whole(std::string_view name, std::int64_t least, std::int64_t most,
                      std::optional<std::int64_t> otherwise = std::nullopt);
 
-  /// Text of at most 4096 bytes.
+  /// Text of at most 256 KiB.
   std::string text(std::string_view name, std::optional<std::string> otherwise = std::nullopt);
 
   bool boolean(std::string_view name, std::optional<bool> otherwise = std::nullopt);

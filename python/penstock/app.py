@@ -245,16 +245,16 @@ def predict(
     from penstock.commands import explain as command
     from penstock.explanation import Changes
 
-    whats = [
+    changes = [
         *(Changes(ranks=value) for value in what_ranks or []),
         *(Changes(nodes=value) for value in what_nodes or []),
         *(Changes(aggregators=value) for value in what_aggregators or []),
         *(Changes(local=value) for value in what_local or []),
     ]
     if report is not None:
-        raise typer.Exit(command.predict_report(report, profile, processors, whats, what_device or [], json))
+        raise typer.Exit(command.predict_report(report, profile, processors, changes, what_device or [], json))
     given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
-    raise typer.Exit(command.predict_pattern(given, profile, directory, processors, whats, what_device or [], json))
+    raise typer.Exit(command.predict_pattern(given, profile, directory, processors, changes, what_device or [], json))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "file/interfaces.h"
+#include "file/learned.h"
 #include "file/profiles.h"
 
 namespace penstock::file {
@@ -39,8 +40,9 @@ struct OpenNotice {
   bool by_list = false;       ///< rank 0 has a list of nodes to aggregate
   bool may_decline = false;
   plan::Setting setting;
+  bool keeps_learned = false;
 };
-static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
+static_assert(std::is_trivially_copyable_v<OpenNotice> && std::is_trivially_copyable_v<Learned>, "sent as bytes");
 
 int processors() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
 
@@ -141,6 +143,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     const comm::Topology& ranks = group.topology();
     notice.setting = {.ranks = ranks.size, .nodes = ranks.node_count, .ranks_in_node = ranks.ranks_in_node, .processors = processors()};
     if (local.ok()) file->choose_profile(notice.facts, notice.setting.figures);
+    notice.keeps_learned = hints.learn == hints::Switch::kEnable;
     // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks, or the device is
     // slow and nothing stands before it.
     const bool cached = notice.setting.figures.file.cached != 0;
@@ -167,6 +170,8 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   file->facts_ = notice.facts;
   file->setting_ = notice.setting;
   file->setting_.ranks_in_node = group.topology().ranks_in_node;
+  file->keeps_learned_ = notice.keeps_learned;
+  if (notice.keeps_learned) PENSTOCK_TRY(file->recall_learned());
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
@@ -379,7 +384,26 @@ Status File::close(trace::OpTrace& trace) {
     if (status.ok()) status = removed;
   }
   closed_ = true;
+  if (keeps_learned_ && comm_->topology().rank == 0) keep_learned();
   return status;
+}
+
+Status File::recall_learned() {
+  const comm::Topology& topology = comm_->topology();
+  Learned learned;
+  if (topology.rank == 0) learned = read_learned(learned_path(facts_.file_system, facts_.profile, topology.size, topology.node_count));
+  if (topology.size > 1) PENSTOCK_TRY(comm_->broadcast(&learned, sizeof learned, 0));
+  experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
+  together_experience_.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
+  return {};
+}
+
+void File::keep_learned() {
+  const comm::Topology& topology = comm_->topology();
+  if (experience_.known().empty() && together_experience_.known().empty()) return;  // nothing was chosen: what is kept is of more use
+  const std::string path = learned_path(facts_.file_system, facts_.profile, topology.size, topology.node_count);
+  // Where it cannot be kept, the next run learns anew.
+  if (!path.empty()) (void)write_learned(path, experience_.known(), together_experience_.known());
 }
 
 void File::note_stripes(std::span<const store::Transfer> batch) {

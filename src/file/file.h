@@ -259,6 +259,10 @@ class File {
   Weighed weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes);
   void learn(const Weighed& weighed, std::int64_t nanoseconds, trace::OpTrace& trace);
   void learn_together(std::int64_t begun_ns, trace::OpTrace& trace);
+  /// For the next run, where the hint asks for it.  Recalling is collective; rank 0 reads and writes.
+  Status recall_learned();
+  void keep_learned();
+  bool keeps_learned_ = false;  ///< rank 0's hint
   [[nodiscard]] bool learns() const { return hints().learn != hints::Switch::kDisable; }
   [[nodiscard]] bool tries_gathering();
   void note_gathering(bool declined);

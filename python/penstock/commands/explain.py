@@ -176,6 +176,7 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
     answers = []
     printer = Printer(sys.stdout)
     for file in found.files:
+        whole = measured(file)
         patterns = explanation.of_report(file, processors_of(processors))
         chosen_name = name or file.hints.get("penstock_profile", "")
         try:
@@ -185,7 +186,7 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
                 raise
             profile = profile_of("", Path(file.file).parent)
         # Phases are of the whole open: beside one direction's prediction they mean something only where there was no other.
-        took = measured(file) if len(patterns) == 1 else None
+        took = whole if len(patterns) == 1 else None
         rows = [explained(pattern, profile, took) for pattern in patterns]
         answers.append(
             {
@@ -193,7 +194,7 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
                 "strategy": file.strategy,
                 "profile": profile.name,
                 "calls": rows,
-                "measured": measured(file),
+                "measured": whole,
             }
         )
         if as_json:
@@ -202,7 +203,7 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
         for pattern, row in zip(patterns, rows, strict=True):
             print_answer(pattern, row, took, printer)
         if len(patterns) > 1:
-            printer.say(f"measured, both directions together: {answers[-1]['measured']['seconds']:.3g} s")
+            printer.say(f"measured, both directions together: {whole['seconds']:.3g} s")
         if not patterns:
             printer.say("nothing was read or written")
     if as_json:
@@ -224,12 +225,12 @@ def explain_pattern(given: Described, name: str, directory: Path, processors: in
 
 
 def alternatives(
-    base: Pattern, name: str, directory: Path, whats: list[Changes], names: list[str]
+    base: Pattern, name: str, directory: Path, changes: list[Changes], names: list[str]
 ) -> list[tuple[str, Pattern, Profile, Changes]]:
     """As it is, and each change by itself."""
     here = profile_of(name, directory)
     rows = [("as it is", base, here, Changes())]
-    for change in whats:
+    for change in changes:
         text = ", ".join(
             f"{value} {noun}"
             for value, noun in (
@@ -303,7 +304,7 @@ def lines_of(answers: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def predict_report(
-    path: Path, name: str, processors: int, whats: list[Changes], names: list[str], as_json: bool
+    path: Path, name: str, processors: int, changes: list[Changes], names: list[str], as_json: bool
 ) -> int:
     found = report_command.read(path)
     printer = None if as_json else Printer(sys.stdout)
@@ -313,7 +314,7 @@ def predict_report(
         took = measured(file) if len(patterns) == 1 else None
         if printer:
             printer.say(file.file)
-        rows = functools.partial(alternatives, name=name, directory=Path(file.file).parent, whats=whats, names=names)
+        rows = functools.partial(alternatives, name=name, directory=Path(file.file).parent, changes=changes, names=names)
         results.append({"file": file.file, "predictions": [predict(one, took, rows, printer) for one in patterns]})
     if as_json:
         show.print_json({"files": results})
@@ -326,11 +327,11 @@ def predict_pattern(
     name: str,
     directory: Path,
     processors: int,
-    whats: list[Changes],
+    changes: list[Changes],
     names: list[str],
     as_json: bool,
 ) -> int:
-    rows = functools.partial(alternatives, name=name, directory=directory, whats=whats, names=names)
+    rows = functools.partial(alternatives, name=name, directory=directory, changes=changes, names=names)
     result = predict(described(given, processors), None, rows, None if as_json else Printer(sys.stdout))
     if as_json:
         show.print_json(result)

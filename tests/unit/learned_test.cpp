@@ -1,0 +1,118 @@
+// What is kept from run to run: written, read again, and nonsense in its place.
+#include "file/learned.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "comm/local/local_comm.h"
+#include "file/file.h"
+#include "store/memory/memory_store.h"
+
+namespace penstock::file {
+namespace {
+
+using plan::Experience;
+
+Experience::Known known(bool write, std::int8_t bytes) {
+  Experience::Known one{.signature = {write, false, bytes, 3, 4}};
+  one.current = 1;
+  one.ratios[1] = {1.5F, 0.25F, 2.0F};
+  return one;
+}
+
+class LearnedFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::temp_directory_path() / ("penstock-learned-" + std::to_string(getpid()));
+    setenv("XDG_STATE_HOME", directory_.c_str(), 1);
+    path_ = learned_path("ext4", "my profile/../x", 4, 2);
+  }
+  void TearDown() override {
+    unsetenv("XDG_STATE_HOME");
+    std::filesystem::remove_all(directory_);
+  }
+  std::filesystem::path directory_;
+  std::string path_;
+};
+
+TEST_F(LearnedFile, NamesLeadNowhereElse) {
+  EXPECT_EQ(std::filesystem::path(path_).parent_path(), directory_ / "penstock" / "learned");
+  EXPECT_NE(path_, learned_path("ext4", "my profile/../x", 8, 2));
+  setenv("XDG_STATE_HOME", "relative", 1);
+  const std::string home = std::getenv("HOME") != nullptr ? std::getenv("HOME") : "";
+  unsetenv("HOME");
+  EXPECT_EQ(learned_path("ext4", "ssd", 4, 2), "");
+  setenv("HOME", home.c_str(), 1);
+}
+
+TEST_F(LearnedFile, IsReadAsItWasWritten) {
+  const std::array<Experience::Known, 2> own = {known(true, 20), known(false, 10)};
+  const std::array<Experience::Known, 1> together = {known(true, 30)};
+  ASSERT_TRUE(write_learned(path_, own, together));
+  const Learned learned = read_learned(path_);
+  ASSERT_EQ(learned.own_count, 2);
+  ASSERT_EQ(learned.together_count, 1);
+  EXPECT_EQ(learned.own[1].signature, own[1].signature);
+  EXPECT_EQ(learned.own[0].ratios, own[0].ratios);
+  EXPECT_EQ(learned.together[0].current, 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_ / "penstock" / "learned"), {}), 1) << "nothing else is left behind";
+}
+
+TEST_F(LearnedFile, NonsenseIsNothing) {
+  EXPECT_EQ(read_learned(path_).own_count, 0);
+  std::filesystem::create_directories(directory_ / "penstock" / "learned");
+  const std::string good = " 1 0 20 3 4 1 0 0 0 1.5 0.25 2 0 0 0 0 0 0 0 0 0\n";
+  const auto count = [&](const std::string& text) {
+    std::ofstream(path_) << text;
+    const Learned learned = read_learned(path_);
+    return learned.own_count + learned.together_count;
+  };
+  EXPECT_EQ(count("penstock learned 1\nown" + good + "together" + good), 2);
+  EXPECT_EQ(count("something else\nown" + good), 0);
+  EXPECT_EQ(count("penstock learned 1\nnobody" + good + "own 1 0 20\nown 1 0 99 3 4 1 0\n\nown 1 0 20 3 4 77" + good), 0);
+  std::string many = "penstock learned 1\n";
+  for (int i = 0; i < 1000; ++i) many += "own" + good;
+  EXPECT_EQ(count(many), static_cast<int>(Experience::kKept));
+}
+
+TEST_F(LearnedFile, AnOpenFileKeepsWhatItLearnedOnlyWhereItIsAskedTo) {
+  for (const hints::Switch learn : {hints::Switch::kAutomatic, hints::Switch::kEnable}) {
+    hints::Hints hints = hints::defaults();
+    hints.learn = learn;
+    store::MemoryStore store;
+    comm::run_ranks(
+        2,
+        [&](comm::Comm& group) {
+          file::Mode mode;
+          mode.read = mode.write = mode.create = true;
+          auto opened = File::open(std::move(*group.duplicate()), store, "file", mode, hints, nullptr, {});
+          ASSERT_TRUE(opened.ok()) << opened.status().text();
+          trace::OpTrace trace(nullptr);
+          View view;
+          view.filetype = access::tile(*access::resized(0, 64, *access::elementary(8)), 0);
+          view.filetype_size = 8;
+          view.contiguous = false;
+          view.ascending = view.in_order = view.writable = true;
+          ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
+          std::vector<std::byte> data(8000);
+          Request request;
+          request.write = true;
+          request.buffer = data.data();
+          request.bytes = 8000;
+          EXPECT_TRUE((*opened)->access(request, trace).status.ok());
+          EXPECT_TRUE((*opened)->close(trace).ok());
+        },
+        2);
+    const Learned learned = read_learned(learned_path("memory", "tmpfs", 2, 1));
+    EXPECT_EQ(learned.own_count, learn == hints::Switch::kEnable ? 1 : 0);
+  }
+}
+
+TEST(Learned, WhatCannotBeWrittenIsSaid) { EXPECT_FALSE(write_learned("/proc/no/such/place", {}, {})); }
+
+}  // namespace
+}  // namespace penstock::file

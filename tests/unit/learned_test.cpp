@@ -104,11 +104,13 @@ TEST_F(LearnedFile, AnOpenFileKeepsWhatItLearnedOnlyWhereItIsAskedTo) {
           request.buffer = data.data();
           request.bytes = 8000;
           EXPECT_TRUE((*opened)->access(request, trace).status.ok());
+          request.write = false;  // there are several ways to read from any store
+          EXPECT_TRUE((*opened)->access(request, trace).status.ok());
           EXPECT_TRUE((*opened)->close(trace).ok());
         },
         2);
     const Learned learned = read_learned(learned_path("memory", "tmpfs", 2, 1));
-    EXPECT_EQ(learned.own_count, learn == hints::Switch::kEnable ? 1 : 0);
+    EXPECT_EQ(learned.own_count > 0, learn == hints::Switch::kEnable);
   }
 }
 

@@ -12,7 +12,7 @@ help:
 	@echo 'make test-all             that, more random cases, several nodes, sanitizers, without MPI, other projects'"'"' suites under the preload'
 	@echo 'make demo                 a climate kernel natively and under Penstock, with a picture'
 	@echo 'make bench NAME=...       a benchmark, native and Penstock side by side (default independent; QUICK=1)'
-	@echo 'make install PREFIX=DIR   bin lib share in DIR (now $(PREFIX))'
+	@echo 'make install PREFIX=DIR   bin include lib share in DIR (now $(PREFIX))'
 	@echo 'make lint                 ruff, mypy, codespell, clang-format, include map'
 	@echo 'make clean                removes build/'
 

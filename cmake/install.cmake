@@ -44,6 +44,9 @@ install(FILES ${pages} DESTINATION share/man/man1)
 install(FILES ${hints_page} DESTINATION share/man/man7)
 install(FILES LICENSE DESTINATION share/penstock)
 
+configure_file(cmake/version.h.in ${PENSTOCK_GENERATED}/include/penstock/version.h @ONLY)
+install(DIRECTORY ${PENSTOCK_GENERATED}/include/penstock DESTINATION include FILES_MATCHING PATTERN "*.h")
+
 configure_file(cmake/penstock.pc.in ${CMAKE_BINARY_DIR}/penstock.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/penstock.pc DESTINATION lib/pkgconfig)
 

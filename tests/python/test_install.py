@@ -11,6 +11,11 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / "build/release"
 PROGRAM = """#include <mpi.h>
+#ifdef WITH_HEADER
+#include <penstock/penstock.h>
+#else
+#define PENSTOCK_HINT_STORE "penstock_store"
+#endif
 #include <stdio.h>
 int main(int argc, char** argv) {
   MPI_File file;
@@ -20,7 +25,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_File_open(MPI_COMM_SELF, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
   MPI_File_get_info(file, &info);
-  MPI_Info_get(info, "penstock_store", 63, value, &found);
+  MPI_Info_get(info, PENSTOCK_HINT_STORE, 63, value, &found);
   printf("%s\\n", value);
   MPI_Info_free(&info);
   MPI_File_close(&file);
@@ -31,6 +36,7 @@ CMAKE = """cmake_minimum_required(VERSION 3.22)
 project(user C)
 find_package(penstock REQUIRED)
 add_executable(program program.c)
+target_compile_definitions(program PRIVATE WITH_HEADER)
 target_link_libraries(program PRIVATE penstock::penstock)
 """
 
@@ -83,7 +89,7 @@ def test_pkg_config_links_a_program_that_finds_the_library(prefix, outside, tmp_
     outside["PKG_CONFIG_PATH"] = str(prefix / "lib/pkgconfig")
     options = call(["pkg-config", "--cflags", "--libs", "penstock"], env=outside).split()
     (tmp_path / "program.c").write_text(PROGRAM)
-    call(["mpicc.mpich", "program.c", "-o", "program", *options], cwd=tmp_path)
+    call(["mpicc.mpich", "-DWITH_HEADER", "program.c", "-o", "program", *options], cwd=tmp_path)
     assert call([tmp_path / "program", tmp_path / "out"], env=outside).strip() == "posix"
 
 
@@ -96,6 +102,15 @@ def test_find_package_links_a_program_that_finds_the_library(prefix, outside, tm
     assert call([tmp_path / "build/program", tmp_path / "out"], env=outside).strip() == "posix"
 
 
+def test_the_header_is_plain_c_and_agrees_with_the_hints_there_are(prefix, outside, tmp_path):
+    header = (prefix / "include/penstock/penstock.h").read_text()
+    assert '#define PENSTOCK_HINT_STRATEGY_TWO_LAYER "two_layer"' in header
+    (tmp_path / "all.c").write_text(
+        "#include <penstock/penstock.h>\nconst char* version = PENSTOCK_VERSION PENSTOCK_HINT_PROFILE;\n"
+    )
+    call(["cc", "-std=c90", "-pedantic-errors", "-Wall", "-Werror", f"-I{prefix}/include", "-c", "all.c"], cwd=tmp_path)
+
+
 def test_manual_pages_and_the_archive_are_there(prefix):
     for page in (
         "man1/penstock.1",
@@ -103,6 +118,7 @@ def test_manual_pages_and_the_archive_are_there(prefix):
         "man1/penstock-exec.1",
         "man1/penstock-testbed.1",
         "man1/penstock-study.1",
+        "man1/penstock-explain.1",
         "man7/penstock-hints.7",
     ):
         assert (prefix / "share/man" / page).read_text().startswith((".TH", ".so", '.\\"'))

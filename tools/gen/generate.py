@@ -103,6 +103,21 @@ def hint_table_h(table: dict) -> str:
     return out + "};\n\n}  // namespace penstock::hints\n"
 
 
+def public_header_h(table: dict) -> str:
+    """What a program may include that gives hints: names instead of strings that nobody checks.  Plain C, nothing to link."""
+    out = "/* Names of Penstock's hints and what they may be, for MPI_Info_set.  Generated from table/hints.toml; penstock-hints(7) says what they do.\n"
+    out += " * A program that uses them runs without Penstock too: other MPI-IO implementations ignore hints that they do not know. */\n"
+    out += "#ifndef PENSTOCK_PENSTOCK_H\n#define PENSTOCK_PENSTOCK_H\n\n#include <penstock/version.h>\n\n"
+    for row in table["hint"]:
+        if not row["name"].startswith("penstock_"):
+            continue
+        name = "PENSTOCK_HINT_" + row["name"].removeprefix("penstock_").upper()
+        out += f"/* {row['text']} */\n#define {name} {quoted(row['name'])}\n"
+        out += "".join(f"#define {name}_{choice.upper()} {quoted(choice)}\n" for choice in row.get("choices", []))
+        out += "\n"
+    return out + "#endif\n"
+
+
 def figures_h(table: dict) -> str:
     """The struct of doubles that a calibration profile is, and the rows that say where in it each number of a profile's TOML stands."""
     sections: dict[str, list[dict]] = {}

@@ -314,7 +314,9 @@ def predict_report(
         took = measured(file) if len(patterns) == 1 else None
         if printer:
             printer.say(file.file)
-        rows = functools.partial(alternatives, name=name, directory=Path(file.file).parent, changes=changes, names=names)
+        rows = functools.partial(
+            alternatives, name=name, directory=Path(file.file).parent, changes=changes, names=names
+        )
         results.append({"file": file.file, "predictions": [predict(one, took, rows, printer) for one in patterns]})
     if as_json:
         show.print_json({"files": results})

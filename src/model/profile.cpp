@@ -58,7 +58,8 @@ Result<Profile> built_in_profile(std::string_view name) {
     for (const std::string_view one : kBuiltInNames) names += (names.empty() ? "" : ", ") + std::string(one);
     return Status::failure(Code::kArgument, "profile " + std::string(name) + ": expected one of the built-in ones (" + names + ") or a file");
   }
-  Profile profile{std::string(name), false, {}};
+  Profile profile;
+  profile.name = name;
   for (const FieldRow& row : kFieldRows) at(profile.figures, row) = row.built_in[found - std::begin(kBuiltInNames)];
   return profile;
 }
@@ -66,6 +67,14 @@ Result<Profile> built_in_profile(std::string_view name) {
 std::string_view built_in_for(std::string_view file_system, bool node_local) {
   if (file_system == "tmpfs" || file_system == "ramfs" || file_system == "memory") return "tmpfs";
   return node_local ? "ssd" : "lustre";
+}
+
+std::string machine_of(std::string_view host) {
+  const std::string_view name = host.substr(0, host.find('.'));
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const std::string_view stem = last == std::string_view::npos ? name : name.substr(0, last + 1);
+  const std::size_t end = stem.find_last_not_of('-');
+  return std::string(end == std::string_view::npos ? name : stem.substr(0, end + 1));
 }
 
 Result<Profile> parse_profile(std::string_view text, const std::string& where) {
@@ -81,7 +90,11 @@ Result<Profile> parse_profile(std::string_view text, const std::string& where) {
     return bad(where, "profile.version: expected " + std::to_string(kVersion) + "; calibrate again with this version of Penstock");
   Result<Profile> based = built_in_profile((*head)["based_on"].value_or(std::string("ssd")));
   if (!based.ok()) return based.status().with_context(where + ": profile.based_on");
-  Profile profile{(*head)["name"].value_or(where), true, based->figures};
+  Profile profile{.name = (*head)["name"].value_or(where),
+                  .measured = true,
+                  .machine = (*head)["machine"].value_or(std::string()),
+                  .mount_point = (*head)["mount_point"].value_or(std::string()),
+                  .figures = based->figures};
   PENSTOCK_TRY(read_table(table, "", where, profile.figures));
   return profile;
 }

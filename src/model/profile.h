@@ -13,6 +13,8 @@ namespace penstock::model {
 struct Profile {
   std::string name;         ///< "ssd", or what a measured one is called
   bool measured = false;    ///< false: one of the built-in profiles
+  std::string machine;      ///< where it was measured: machine_of() the host's name; empty for built-in ones
+  std::string mount_point;  ///< of the file system that was measured
   Figures figures{};
 };
 
@@ -28,6 +30,9 @@ Result<Profile> built_in_profile(std::string_view name);
 /// The name of the built-in profile that fits a file system best: by its name in store::Traits ("tmpfs", "ext4", "lustre", ...) and by whether only
 /// this node can write it.
 std::string_view built_in_for(std::string_view file_system, bool node_local);
+
+/// What the nodes of a cluster have in common of their names: the host's name without its domain and without a number at its end.
+std::string machine_of(std::string_view host);
 
 /// One number of a profile, by its row.
 double& at(Figures& figures, const FieldRow& row);

@@ -6,7 +6,7 @@
 namespace penstock::model {
 namespace {
 
-const std::string kHead = "[profile]\nversion = 1\nname = \"mine\"\nbased_on = \"tmpfs\"\n";
+const std::string kHead = "[profile]\nversion = 1\nname = \"mine\"\nbased_on = \"tmpfs\"\nmachine = \"cluster\"\nmount_point = \"/scratch\"\n";
 
 TEST(Profile, BuiltInOnesHaveEveryNumber) {
   for (const std::string_view name : kBuiltInNames) {
@@ -33,6 +33,8 @@ TEST(Profile, NumbersThatAreLeftOutComeFromWhatItIsBasedOn) {
   ASSERT_TRUE(profile.ok()) << profile.status().text();
   EXPECT_EQ(profile->name, "mine");
   EXPECT_TRUE(profile->measured);
+  EXPECT_EQ(profile->machine, "cluster");
+  EXPECT_EQ(profile->mount_point, "/scratch");
   EXPECT_EQ(profile->figures.network_inside.startup, 3e-6);
   EXPECT_EQ(profile->figures.memory.map, 1.0);
   EXPECT_EQ(profile->figures.storage_read.device_per_byte, built_in_profile("tmpfs")->figures.storage_read.device_per_byte);
@@ -60,6 +62,14 @@ TEST(Profile, WhatIsNoProfileIsRefusedWithItsPlace) {
   refused(kHead + "[storage.read]\ndevice_ranks = 0.5\n", "storage.read.device_ranks");
   refused(kHead + "[memory]\nmpa = 1\n", "memory.mpa");
   refused("memory = 1\n" + kHead, "memory");
+}
+
+TEST(Profile, NodesOfAClusterAreOneMachine) {
+  EXPECT_EQ(machine_of("node017.cluster.org"), "node");
+  EXPECT_EQ(machine_of("gpu-12"), "gpu");
+  EXPECT_EQ(machine_of("frontend"), "frontend");
+  EXPECT_EQ(machine_of("10"), "10");
+  EXPECT_EQ(machine_of(""), "");
 }
 
 TEST(Profile, ABuiltInOneForEachKindOfFileSystem) {

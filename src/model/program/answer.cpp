@@ -14,6 +14,8 @@ struct Operation {
 
 constexpr std::array kOperations = {
     Operation{"paper", answer_paper},
+    Operation{"predict", answer_predict},
+    Operation{"profile", answer_profile},
 };
 
 std::string line_of(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }

@@ -31,4 +31,10 @@ std::string answer_to_long_line();
 /// The paper's model as printed.
 Result<Json> answer_paper(Fields& request);
 
+/// Penstock's own: the seconds of candidates for an access.
+Result<Json> answer_predict(Fields& request);
+
+/// The numbers of a profile, checked.
+Result<Json> answer_profile(Fields& request);
+
 }  // namespace penstock::model

@@ -127,6 +127,136 @@ def bench(
     raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
 
 
+ReportFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[REPORT]",
+        help="what penstock run --report wrote; without it the options describe an access",
+        show_default=False,
+    ),
+]
+AskedProfile = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="a calibrated profile, or a built-in one: hdd, ssd, nvm, tmpfs, lustre; what was measured here when not given",
+        show_default=False,
+    ),
+]
+Processors = Annotated[int, typer.Option(min=0, metavar="N", help="processors of a node; 0: this machine's")]
+Read = Annotated[bool, typer.Option("--read", help="the access reads; it writes when not given")]
+Ranks = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="ranks of the described access")]
+Nodes = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="nodes that they run on")]
+RankBytes = Annotated[str, typer.Option("--bytes", metavar="SIZE", help="data of each rank in a call, 64m for example")]
+Piece = Annotated[str, typer.Option(metavar="SIZE", help="one contiguous piece of it in the file")]
+Shape = Annotated[
+    str,
+    typer.Option(
+        metavar="interleaved|blocks|sparse",
+        help="pieces of all ranks in turn, each rank's together, or in turn with as much between them left out",
+    ),
+]
+Independent = Annotated[bool, typer.Option("--independent", help="no collective calls: no aggregation is possible")]
+Calls = Annotated[int, typer.Option(min=1, max=1 << 40, metavar="N", help="so many such calls")]
+Where = Annotated[
+    Path, typer.Option("--dir", metavar="DIR", help="where the file is: its file system's profile is used")
+]
+
+
+@app.command()
+def explain(
+    report: ReportFile = None,
+    profile: AskedProfile = "",
+    processors: Processors = 0,
+    read: Read = False,
+    ranks: Ranks = 4,
+    nodes: Nodes = 1,
+    rank_bytes: RankBytes = "16m",
+    piece: Piece = "64k",
+    shape: Shape = "interleaved",
+    independent: Independent = False,
+    calls: Calls = 1,
+    directory: Where = Path(),
+    json: Json = False,
+) -> None:
+    """Show what the cost model predicts for every way to carry an access out, and why the least is least; of a run's report, beside what was measured."""
+    from penstock.commands import explain as command
+
+    if report is not None:
+        raise typer.Exit(command.explain_report(report, profile, processors, json))
+    given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
+    raise typer.Exit(command.explain_pattern(given, profile, directory, processors, json))
+
+
+@app.command()
+def predict(
+    report: ReportFile = None,
+    profile: AskedProfile = "",
+    processors: Processors = 0,
+    read: Read = False,
+    ranks: Ranks = 4,
+    nodes: Nodes = 1,
+    rank_bytes: RankBytes = "16m",
+    piece: Piece = "64k",
+    shape: Shape = "interleaved",
+    independent: Independent = False,
+    calls: Calls = 1,
+    directory: Where = Path(),
+    what_device: Annotated[
+        list[str] | None,
+        typer.Option("--what-device", metavar="PROFILE", help="what if it were on this device; may be repeated"),
+    ] = None,
+    what_ranks: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-ranks", min=1, max=1 << 24, metavar="N", help="what if so many ranks did it; may be repeated"
+        ),
+    ] = None,
+    what_nodes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-nodes", min=1, max=1 << 24, metavar="N", help="what if they ran on so many nodes; may be repeated"
+        ),
+    ] = None,
+    what_aggregators: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-aggregators",
+            min=1,
+            max=1 << 24,
+            metavar="N",
+            help="what if there were so many global aggregators; may be repeated",
+        ),
+    ] = None,
+    what_local: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-local",
+            min=1,
+            max=1 << 24,
+            metavar="N",
+            help="what if each node had so many local aggregators; may be repeated",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer "what if": the same data on another device, by other ranks, on other nodes, through other aggregators, without running anything."""
+    from penstock.commands import explain as command
+    from penstock.explanation import Changes
+
+    whats = [
+        *(Changes(ranks=value) for value in what_ranks or []),
+        *(Changes(nodes=value) for value in what_nodes or []),
+        *(Changes(aggregators=value) for value in what_aggregators or []),
+        *(Changes(local=value) for value in what_local or []),
+    ]
+    if report is not None:
+        raise typer.Exit(command.predict_report(report, profile, processors, whats, what_device or [], json))
+    given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
+    raise typer.Exit(command.predict_pattern(given, profile, directory, processors, whats, what_device or [], json))
+
+
 @app.command(context_settings={"allow_interspersed_args": False})
 def calibrate(
     line: Annotated[

@@ -363,7 +363,12 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   learn_together(begun_ns, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
-    trace.count(Counter::kPieces, access::pieces_in(file, position, bytes));
+    const Offset pieces = access::pieces_in(file, position, bytes);
+    trace.count(Counter::kPieces, pieces);
+    if (pieces > 1) {
+      const access::Bounds bounds = access::bounds_of(file, position, bytes);
+      trace.count(Counter::kSpanBytes, bounds.end - bounds.first);
+    }
   }
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, moved->bytes);
   return {{}, moved->bytes};

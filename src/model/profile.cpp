@@ -72,9 +72,9 @@ std::string_view built_in_for(std::string_view file_system, bool node_local) {
 std::string machine_of(std::string_view host) {
   const std::string_view name = host.substr(0, host.find('.'));
   const std::size_t last = name.find_last_not_of("0123456789");
-  const std::string_view stem = last == std::string_view::npos ? name : name.substr(0, last + 1);
-  const std::size_t end = stem.find_last_not_of('-');
-  return std::string(end == std::string_view::npos ? name : stem.substr(0, end + 1));
+  std::string_view stem = last == std::string_view::npos ? std::string_view() : name.substr(0, last + 1);
+  if (stem.size() < name.size() && (stem.ends_with('-') || stem.ends_with('_'))) stem.remove_suffix(1);
+  return std::string(stem.empty() ? name : stem);
 }
 
 Result<Profile> parse_profile(std::string_view text, const std::string& where) {
@@ -95,6 +95,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& where) {
                   .machine = (*head)["machine"].value_or(std::string()),
                   .mount_point = (*head)["mount_point"].value_or(std::string()),
                   .figures = based->figures};
+  profile.machine = profile.machine.substr(0, profile.machine.find(", "));  // what is behind it, the kind of processor, is for people
   PENSTOCK_TRY(read_table(table, "", where, profile.figures));
   return profile;
 }

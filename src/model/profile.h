@@ -31,7 +31,8 @@ Result<Profile> built_in_profile(std::string_view name);
 /// this node can write it.
 std::string_view built_in_for(std::string_view file_system, bool node_local);
 
-/// What the nodes of a cluster have in common of their names: the host's name without its domain and without a number at its end.
+/// What the nodes of a cluster have in common of their names: the host's name without its domain and without a number at its end
+/// (penstock calibrate writes that, with the processors' name behind a comma).
 std::string machine_of(std::string_view host);
 
 /// One number of a profile, by its row.

@@ -6,7 +6,7 @@
 namespace penstock::model {
 namespace {
 
-const std::string kHead = "[profile]\nversion = 1\nname = \"mine\"\nbased_on = \"tmpfs\"\nmachine = \"cluster\"\nmount_point = \"/scratch\"\n";
+const std::string kHead = "[profile]\nversion = 1\nname = \"mine\"\nbased_on = \"tmpfs\"\nmachine = \"cluster, Processor 3000\"\nmount_point = \"/scratch\"\n";
 
 TEST(Profile, BuiltInOnesHaveEveryNumber) {
   for (const std::string_view name : kBuiltInNames) {
@@ -68,7 +68,9 @@ TEST(Profile, NodesOfAClusterAreOneMachine) {
   EXPECT_EQ(machine_of("node017.cluster.org"), "node");
   EXPECT_EQ(machine_of("gpu-12"), "gpu");
   EXPECT_EQ(machine_of("frontend"), "frontend");
+  EXPECT_EQ(machine_of("gpu_12"), "gpu");
   EXPECT_EQ(machine_of("10"), "10");
+  EXPECT_EQ(machine_of("-10"), "-10");
   EXPECT_EQ(machine_of(""), "");
 }
 

@@ -1,5 +1,6 @@
 """Makes the figures of a profile from the lines that the calibration program prints.  Pure: measures, reads and writes nothing."""
 
+import itertools
 import json
 import math
 import statistics
@@ -14,8 +15,8 @@ ROUNDS = 60
 FROM_DEVIATION = 1.4826  # the median absolute deviation of normal noise, times this, is its standard deviation
 # Writing must be so many times faster than the device for programs to see the page cache.
 CACHED_TIMES = 2.0
-SMALL_MESSAGE_BYTES = 4096
-LARGE_MESSAGE_BYTES = 65536
+SMALL_MESSAGE_BYTES = 256
+LARGE_MESSAGE_BYTES = 262144
 
 Line = dict[str, Any]
 
@@ -113,8 +114,17 @@ def fit(points: Iterable[tuple[float, float]]) -> Fit | None:
     return Fit(a * time, b * time / length, _deviation(rows, a, b), kept)
 
 
+def pairwise_slope(points: Sequence[tuple[float, float]]) -> float:
+    """The median of the slopes between any two points (Theil and Sen): of few points, one may be anywhere."""
+    return statistics.median(
+        (other[1] - one[1]) / (other[0] - one[0])
+        for one, other in itertools.combinations(points, 2)
+        if one[0] != other[0]
+    )
+
+
 def fit_ends(points: Iterable[tuple[float, float]]) -> Fit | None:
-    """For messages: what each byte adds from large ones, and what a message takes besides from small ones.
+    """For messages: what each byte adds from large ones, and what a message takes whatever its size from small ones.
 
     Between them MPI libraries change their protocol and links have buffers, so that one line through all sizes would be wrong at both ends, where a
     model needs it: in agreements and in bulk data.
@@ -125,12 +135,9 @@ def fit_ends(points: Iterable[tuple[float, float]]) -> Fit | None:
     whole = fit(kept)
     if whole is None or len(large) < 3 or len(small) < 3:
         return whole
-    time, length, rows = _scaled(large)
-    _, slope = _robust(rows, True, True)
-    per_byte = slope * time / length if slope > 0 else whole.per_byte
-    startup = extra(small, per_byte)
-    if startup is None:
-        return whole
+    slope = pairwise_slope(large)
+    per_byte = slope if slope > 0 else whole.per_byte
+    startup = statistics.median(seconds for _, seconds in small)
     time, length, rows = _scaled(kept)
     return Fit(startup, per_byte, _deviation(rows, startup / time, per_byte * length / time), kept)
 

@@ -96,6 +96,14 @@ def test_find_package_links_a_program_that_finds_the_library(prefix, outside, tm
     assert call([tmp_path / "build/program", tmp_path / "out"], env=outside).strip() == "posix"
 
 
+def test_the_model_answers_and_a_calibration_runs(prefix, outside, tmp_path):
+    outside |= {"XDG_CONFIG_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    assert "Table VI" in call([prefix / "bin/penstock", "study", "model", "--output", tmp_path / "model"], env=outside)
+    words = ["calibrate", "--dir", tmp_path, "--seconds", "1", "--", "mpiexec.mpich", "-n", "1"]
+    said = call([prefix / "bin/penstock", *words], env=outside)
+    assert "building the calibration program" in said and "written to" in said
+
+
 def test_manual_pages_and_the_archive_are_there(prefix):
     for page in (
         "man1/penstock.1",
@@ -103,6 +111,7 @@ def test_manual_pages_and_the_archive_are_there(prefix):
         "man1/penstock-exec.1",
         "man1/penstock-testbed.1",
         "man1/penstock-study.1",
+        "man1/penstock-calibrate.1",
         "man7/penstock-hints.7",
     ):
         assert (prefix / "share/man" / page).read_text().startswith((".TH", ".so", '.\\"'))

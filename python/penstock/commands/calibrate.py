@@ -252,6 +252,7 @@ def head_of(
         "directory": show.printable(str(wanted.directory)),
         "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "penstock": __version__,
+        "processor": machine.processor(),
         "kernel": platform.release(),
         "processors": facts["processors"],
         "memory_bytes": memory_bytes(),

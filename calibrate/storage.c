@@ -19,6 +19,7 @@
 enum { ALIGNMENT = 4096, LARGEST = 4 << 20, BATCHES = 5, ALL_SIZES = 6, SOME_SIZES = 3 };
 static const int64_t all_sizes[ALL_SIZES] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 static const int64_t some_sizes[SOME_SIZES] = {4 << 10, 64 << 10, 1 << 20};
+static const int64_t buffer_bytes = 32 << 20; /* a program's data are no more in the processor's caches than these */
 static const int64_t cached_bytes_most = 64 << 20; /* more would measure memory that the caches do not see twice */
 
 struct target {
@@ -61,7 +62,13 @@ struct walk {
   int64_t slots;
   int64_t next;
   uint64_t state;
+  int64_t at; /* in the buffer */
 };
+
+static unsigned char *memory_of(struct walk *walk, const struct target *target, const struct cell *cell) {
+  walk->at = walk->at + 2 * cell->size <= buffer_bytes ? walk->at + cell->size : 0;
+  return target->buffer + walk->at;
+}
 
 static int64_t offset_of(struct walk *walk, const struct target *target, const struct cell *cell) {
   const int64_t slot = cell->random ? (int64_t)(next_random(&walk->state) % (uint64_t)walk->slots) : walk->next++ % walk->slots;
@@ -79,9 +86,10 @@ static double batch(const struct target *target, const struct cell *cell, int fi
   do {
     for (int64_t i = 0; i < at_a_time; ++i) {
       const int64_t offset = offset_of(walk, target, cell);
+      unsigned char *memory = memory_of(walk, target, cell);
       if (cell->write) {
-        pwrite_whole(file, target->buffer, cell->size, offset, target->path);
-      } else if (pread_whole(file, target->buffer, cell->size, offset, target->path) != cell->size) {
+        pwrite_whole(file, memory, cell->size, offset, target->path);
+      } else if (pread_whole(file, memory, cell->size, offset, target->path) != cell->size) {
         fail("%s: the file ends before byte %lld: somebody else changed it", target->path, (long long)(offset + cell->size));
       }
     }
@@ -268,12 +276,12 @@ static int64_t size_of_file(const struct settings *settings, int file, const uns
 static struct target make_target(const struct settings *settings) {
   struct target target = {.path = settings->file, .direct = -1};
   void *memory = NULL;
-  if (posix_memalign(&memory, ALIGNMENT, LARGEST) != 0) {
-    fail("out of memory: %d bytes wanted", LARGEST);
+  if (posix_memalign(&memory, ALIGNMENT, (size_t)buffer_bytes) != 0) {
+    fail("out of memory: %lld bytes wanted", (long long)buffer_bytes);
   }
   target.buffer = memory;
   uint64_t state = 88172645463325252U + (uint64_t)this_rank;
-  for (int i = 0; i < LARGEST; i += 8) {
+  for (int64_t i = 0; i < buffer_bytes; i += 8) {
     const uint64_t word = next_random(&state); /* nothing that a device could compress */
     memcpy(target.buffer + i, &word, sizeof word);
   }

@@ -31,17 +31,24 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/bench)
   install(DIRECTORY bench/ DESTINATION share/penstock/bench FILES_MATCHING PATTERN "*.py" PATTERN "planner.json")
 endif()
 
-set(hints_page ${CMAKE_BINARY_DIR}/man/penstock-hints.7)
-add_custom_command(
-  OUTPUT ${hints_page}
-  COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/gen/hints_man.py ${CMAKE_SOURCE_DIR}/table/hints.toml ${hints_page}
-          ${PROJECT_VERSION}
-  DEPENDS ${CMAKE_SOURCE_DIR}/table/hints.toml ${CMAKE_SOURCE_DIR}/tools/gen/hints_man.py
-  VERBATIM)
-add_custom_target(penstock_man ALL DEPENDS ${hints_page})
+# penstock_generated_page(NAME SECTION TABLE): man/penstock-NAME.SECTION by tools/gen/NAME_man.py.
+set(generated_pages "")
+function(penstock_generated_page name section table)
+  set(page ${CMAKE_BINARY_DIR}/man/penstock-${name}.${section})
+  set(writer ${CMAKE_SOURCE_DIR}/tools/gen/${name}_man.py)
+  add_custom_command(
+    OUTPUT ${page}
+    COMMAND ${Python3_EXECUTABLE} ${writer} ${CMAKE_SOURCE_DIR}/table/${table}.toml ${page} ${PROJECT_VERSION}
+    DEPENDS ${CMAKE_SOURCE_DIR}/table/${table}.toml ${CMAKE_SOURCE_DIR}/tools/gen/hints_man.py ${writer}
+    VERBATIM)
+  set(generated_pages ${generated_pages} ${page} PARENT_SCOPE)
+  install(FILES ${page} DESTINATION share/man/man${section})
+endfunction()
+penstock_generated_page(hints 7 hints)
+penstock_generated_page(calibrate 1 profile)
+add_custom_target(penstock_man ALL DEPENDS ${generated_pages})
 file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${pages} DESTINATION share/man/man1)
-install(FILES ${hints_page} DESTINATION share/man/man7)
 install(FILES LICENSE DESTINATION share/penstock)
 
 configure_file(cmake/version.h.in ${PENSTOCK_GENERATED}/include/penstock/version.h @ONLY)

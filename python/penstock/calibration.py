@@ -1,5 +1,6 @@
 """Makes the figures of a profile from the lines that the calibration program prints.  Pure: measures, reads and writes nothing."""
 
+import itertools
 import json
 import math
 import statistics
@@ -14,6 +15,8 @@ ROUNDS = 60
 FROM_DEVIATION = 1.4826  # the median absolute deviation of normal noise, times this, is its standard deviation
 # Writing must be so many times faster than the device for programs to see the page cache.
 CACHED_TIMES = 2.0
+SMALL_MESSAGE_BYTES = 256
+LARGE_MESSAGE_BYTES = 262144
 
 Line = dict[str, Any]
 
@@ -80,6 +83,20 @@ def _robust(rows: Sequence[tuple[float, float]], start: bool, slope: bool) -> tu
     return a, b
 
 
+def _deviation(rows: Sequence[tuple[float, float]], a: float, b: float) -> float:
+    """R2 of 1 = a * u + b * v against the best constant time."""
+    constant, _ = _weighted(rows, [1.0] * len(rows), True, False)
+    around = sum((1 - constant * u) ** 2 for u, _ in rows)
+    beside = sum((1 - a * u - b * v) ** 2 for u, v in rows)
+    return 1 - beside / around if around > 0 else 1.0
+
+
+def _scaled(kept: Sequence[tuple[float, float]]) -> tuple[float, float, list[tuple[float, float]]]:
+    """seconds = a + b * size, divided by the seconds and, so that numbers are near 1, by the middle ones of each."""
+    time, length = statistics.median(seconds for _, seconds in kept), statistics.median(size for size, _ in kept)
+    return time, length, [(time / seconds, size / length * time / seconds) for size, seconds in kept]
+
+
 def fit(points: Iterable[tuple[float, float]]) -> Fit | None:
     """A robust line through (bytes, seconds), with deviations taken relative to the seconds so that small sizes count as much as large ones.
 
@@ -88,18 +105,41 @@ def fit(points: Iterable[tuple[float, float]]) -> Fit | None:
     kept = tuple(sorted((float(size), float(seconds)) for size, seconds in points if seconds > 0))
     if len({size for size, _ in kept}) < 2:
         return None
-    # seconds = a + b * size, divided by seconds and, so that numbers are near 1, by the middle ones of each.
-    time, length = statistics.median(seconds for _, seconds in kept), statistics.median(size for size, _ in kept)
-    rows = [(time / seconds, size / length * time / seconds) for size, seconds in kept]
+    time, length, rows = _scaled(kept)
     a, b = _robust(rows, True, True)
     if a < 0:
         a, b = _robust(rows, False, True)
     elif b < 0:
         a, b = _robust(rows, True, False)
-    constant, _ = _weighted(rows, [1.0] * len(rows), True, False)
-    around = sum((1 - constant * u) ** 2 for u, _ in rows)
-    beside = sum((1 - a * u - b * v) ** 2 for u, v in rows)
-    return Fit(a * time, b * time / length, 1 - beside / around if around > 0 else 1.0, kept)
+    return Fit(a * time, b * time / length, _deviation(rows, a, b), kept)
+
+
+def pairwise_slope(points: Sequence[tuple[float, float]]) -> float:
+    """The median of the slopes between any two points (Theil and Sen): of few points, one may be anywhere."""
+    return statistics.median(
+        (other[1] - one[1]) / (other[0] - one[0])
+        for one, other in itertools.combinations(points, 2)
+        if one[0] != other[0]
+    )
+
+
+def fit_ends(points: Iterable[tuple[float, float]]) -> Fit | None:
+    """For messages: what each byte adds from large ones, and what a message takes whatever its size from small ones.
+
+    Between them MPI libraries change their protocol and links have buffers, so that one line through all sizes would be wrong at both ends, where a
+    model needs it: in agreements and in bulk data.
+    """
+    kept = tuple(sorted((float(size), float(seconds)) for size, seconds in points if seconds > 0))
+    large = [point for point in kept if point[0] >= LARGE_MESSAGE_BYTES]
+    small = [point for point in kept if point[0] <= SMALL_MESSAGE_BYTES]
+    whole = fit(kept)
+    if whole is None or len(large) < 3 or len(small) < 3:
+        return whole
+    slope = pairwise_slope(large)
+    per_byte = slope if slope > 0 else whole.per_byte
+    startup = statistics.median(seconds for _, seconds in small)
+    time, length, rows = _scaled(kept)
+    return Fit(startup, per_byte, _deviation(rows, startup / time, per_byte * length / time), kept)
 
 
 def extra(points: Iterable[tuple[float, float]], per_byte: float) -> float | None:
@@ -165,7 +205,7 @@ class Result:
 
 def _network(lines: Sequence[Line], out: Result) -> None:
     for between, name in ((False, "inside"), (True, "between")):
-        line = fit(points_of(of_kind(lines, "ping_pong", between=between)))
+        line = fit_ends(points_of(of_kind(lines, "ping_pong", between=between)))
         if line is not None:
             out.figures[f"network.{name}.startup"] = line.startup
             out.figures[f"network.{name}.per_byte"] = line.per_byte

@@ -37,9 +37,10 @@ class FileSystem:
 
 
 def plain_host(name: str) -> str:
-    """The nodes of a cluster are node001, node002 ...: without the domain, and without the number behind."""
+    """The nodes of a cluster are node001, node-002 ...: without the domain, and without the number behind.  As src/model/profile.cpp has it."""
     first = name.partition(".")[0]
-    return re.sub(r"[-_]?\d+$", "", first) or first
+    stem = first.rstrip("0123456789")
+    return (stem.rstrip("-") or first) if stem else first
 
 
 def processor_model(cpuinfo: str) -> str:
@@ -50,12 +51,16 @@ def processor_model(cpuinfo: str) -> str:
     return platform.machine()
 
 
-def identity(host: str | None = None) -> str:
+def processor() -> str:
     try:
-        cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace")
+        return processor_model(Path("/proc/cpuinfo").read_text(errors="replace"))
     except OSError:
-        cpuinfo = ""
-    return f"{plain_host(platform.node() if host is None else host)}, {processor_model(cpuinfo)}"
+        return platform.machine()
+
+
+def identity(host: str | None = None) -> str:
+    """The same on all nodes of a cluster whose names say that they are of one kind."""
+    return plain_host(platform.node() if host is None else host)
 
 
 def _unescaped(text: str) -> str:

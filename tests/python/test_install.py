@@ -111,6 +111,14 @@ def test_the_header_is_plain_c_and_agrees_with_the_hints_there_are(prefix, outsi
     call(["cc", "-std=c90", "-pedantic-errors", "-Wall", "-Werror", f"-I{prefix}/include", "-c", "all.c"], cwd=tmp_path)
 
 
+def test_the_model_answers_and_a_calibration_runs(prefix, outside, tmp_path):
+    outside |= {"XDG_CONFIG_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    assert "Table VI" in call([prefix / "bin/penstock", "study", "model", "--output", tmp_path / "model"], env=outside)
+    words = ["calibrate", "--dir", tmp_path, "--seconds", "1", "--", "mpiexec.mpich", "-n", "1"]
+    said = call([prefix / "bin/penstock", *words], env=outside)
+    assert "building the calibration program" in said and "written to" in said
+
+
 def test_manual_pages_and_the_archive_are_there(prefix):
     for page in (
         "man1/penstock.1",
@@ -119,6 +127,7 @@ def test_manual_pages_and_the_archive_are_there(prefix):
         "man1/penstock-testbed.1",
         "man1/penstock-study.1",
         "man1/penstock-explain.1",
+        "man1/penstock-calibrate.1",
         "man7/penstock-hints.7",
     ):
         assert (prefix / "share/man" / page).read_text().startswith((".TH", ".so", '.\\"'))

@@ -143,7 +143,9 @@ def figures_h(table: dict) -> str:
         values = ", ".join(repr(float(row["built_in"][name])) for name in built_in)
         texts = ", ".join(quoted(row[key]) for key in ("section", "name", "unit"))
         out += f"    {{{texts}, {float(row['minimum'])!r}, {where}, {{{values}}}}},\n"
-    out += "};\n\n/// In the order of FieldRow::built_in.\nconstexpr std::string_view kBuiltInNames[] = {" + ", ".join(map(quoted, built_in))
+    out += "};\n\n/// In the order of FieldRow::built_in.\nconstexpr std::string_view kBuiltInNames[] = {" + ", ".join(
+        map(quoted, built_in)
+    )
     return out + "};\n\n}  // namespace penstock::model\n"
 
 

@@ -160,7 +160,7 @@ def line_for(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
                 raise Failure(
                     "there is no mpiexec in PATH; name one: penstock calibrate --dir DIR -- mpiexec -n 4"
                 ) from None
-            family = "openmpi" if launchers.launcher_vendor(Path(found)) == "openmpi" else "mpich"
+            family = "openmpi" if launchers.launcher_vendor(Path(found)) == "open-mpi" else "mpich"
             mpi = starter.Mpi("mpi", family, Path(found), Path(found).parent)
         program = program_for(mpi.launcher, wanted.compiler)
         return starter.line(mpi, ranks, [program]), starter.environment(mpi, ranks)
@@ -252,6 +252,7 @@ def head_of(
         "directory": show.printable(str(wanted.directory)),
         "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "penstock": __version__,
+        "processor": machine.processor(),
         "kernel": platform.release(),
         "processors": facts["processors"],
         "memory_bytes": memory_bytes(),

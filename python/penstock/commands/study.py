@@ -77,10 +77,10 @@ def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
 # The cost model of collective I/O
 
 
-def default_profile(directory: Path) -> profiles.Profile:
-    """The one that was measured on this machine and the directory's file system; else a built-in one."""
+def default_profile(directory: Path, host: str | None = None) -> profiles.Profile:
+    """The one that was measured on this machine, or one of that name, and the directory's file system; else a built-in one."""
     place = machine.file_system(directory)
-    found = profiles.find(machine.identity(), place.mount_point, place.kind, place.identifier)
+    found = profiles.find(machine.identity(host), place.mount_point, place.kind, place.identifier)
     return found or profiles.built_in(machine.built_in_for(place))
 
 
@@ -154,7 +154,9 @@ def run_model(wanted: measured_model.Wanted | None, profile: str, prefix: Path |
     errors = paper.errors(rows)
     result: dict[str, Any] = {"study": "model", "cells": rows, "errors": errors, "notes": model_notes(rows, errors)}
     if wanted is not None:
-        chosen = profiles.load(profile) if profile else default_profile(wanted.directory)
+        chosen = (
+            profiles.load(profile) if profile else default_profile(wanted.directory, "node0" if wanted.bed else None)
+        )
         with terminated_as_interrupted():
             result["here"] = measured_model.run(wanted, chosen, show.say)
     prefix = made(prefix or default_prefix("model"))

@@ -133,7 +133,7 @@ def figures_h(table: dict) -> str:
     for kind, rows in types.items():
         out += f"struct {kind} {{\n" + "".join(f"  double {r['name']};  ///< {r['unit']}\n" for r in rows) + "};\n"
     out += "\n/// All numbers of a profile, and nothing else: one array of doubles.\nstruct Figures {\n"
-    for section, rows in sections.items():
+    for section in sections:
         out += f"  {section.split('.')[0].capitalize()} {section.replace('.', '_')};\n"
     out += "};\n\nstruct FieldRow {\n  std::string_view section;\n  std::string_view name;\n  std::string_view unit;\n"
     out += "  double minimum;\n  std::size_t offset;  ///< in Figures\n"

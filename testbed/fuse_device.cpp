@@ -349,25 +349,33 @@ void on_opendir(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
   }
 }
 
-void on_readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
-  OpenDirectory& directory = *directory_of(file);
-  std::vector<char> buffer(size);
+/// Entries from `offset` on into `buffer`; how many bytes of it they take, -1 and errno where there is none to be had.
+ssize_t entries_from(fuse_req_t request, OpenDirectory& directory, off_t offset, std::vector<char>& buffer) {
   size_t used = 0;
   const std::lock_guard guard(directory.mutex);
   seekdir(directory.stream, offset);
   for (;;) {
     errno = 0;
     const dirent* const entry = readdir(directory.stream);
-    if (entry == nullptr && errno != 0 && used == 0) return answer(request, -1);
+    if (entry == nullptr && errno != 0 && used == 0) return -1;
     if (entry == nullptr) break;
     struct stat info = {};
     info.st_ino = entry->d_ino;
     info.st_mode = static_cast<mode_t>(DTTOIF(entry->d_type));
-    const size_t needed = fuse_add_direntry(request, buffer.data() + used, size - used, entry->d_name, &info, entry->d_off);
-    if (needed > size - used) break;
+    const size_t left = buffer.size() - used;
+    const size_t needed = fuse_add_direntry(request, buffer.data() + used, left, entry->d_name, &info, entry->d_off);
+    if (needed > left) break;
     used += needed;
   }
-  fuse_reply_buf(request, buffer.data(), used);
+  return static_cast<ssize_t>(used);
+}
+
+/// Once it is answered the directory may be closed by another thread at any time.
+void on_readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* file) {
+  std::vector<char> buffer(size);
+  const ssize_t used = entries_from(request, *directory_of(file), offset, buffer);
+  if (used < 0) return answer(request, -1);
+  fuse_reply_buf(request, buffer.data(), static_cast<size_t>(used));
 }
 
 void on_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
@@ -608,6 +616,14 @@ bool take_word(int count, char** words, int& index) {
   return true;
 }
 
+/// The way through the kernel with as much as a request can carry takes some time, and longer where cores are busy; a slow device has a buffer in which
+/// what comes a little late finds its place in time.
+std::int64_t forgiven_idle_ns(std::int64_t bytes_per_second) {
+  constexpr std::int64_t kLeastNs = 1'000'000;
+  if (bytes_per_second <= 0) return kLeastNs;
+  return std::max(kLeastNs, static_cast<std::int64_t>(kRequestBytesMax) * 1'000'000'000 / bytes_per_second / 3);
+}
+
 int serve() {
   std::string mount = "fsname=penstock-device,subtype=penstock-device,max_read=" + std::to_string(kRequestBytesMax);
   // Who may use which file is then decided by the kernel, from owners and permissions.
@@ -634,6 +650,7 @@ int serve() {
     fuse_remove_signal_handlers(session);
   }
   fuse_session_destroy(session);
+  fuse_opt_free_args(&arguments);
   return code;
 }
 
@@ -657,7 +674,7 @@ int main(int count, char** words) {
   if (options.source.empty() || options.at.empty()) return refuse("expected --source DIRECTORY --at DIRECTORY");
   source_descriptor = open(options.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (source_descriptor < 0) return refuse(options.source + ": " + std::strerror(errno));
-  options.profile.forgiven_idle_ns = 1'000'000;  // the way through the kernel with as much as a request can carry
+  options.profile.forgiven_idle_ns = forgiven_idle_ns(options.profile.bytes_per_second);
   raise_limit_of_descriptors();
   umask(0);
   return serve();

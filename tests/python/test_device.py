@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -386,6 +387,35 @@ def check_it_is_a_file_system(at: Path) -> None:
     with pytest.raises(FileNotFoundError):
         (at / "nothing").read_bytes()
     shutil.rmtree(at / "one")
+
+
+# Directories that are read, filled and removed at the same time: whoever answers may not touch what the next request takes away.
+MANY = """
+import os, shutil, sys, threading
+def work(number):
+    for turn in range(15):
+        place = os.path.join(sys.argv[1], f"{number}-{turn}")
+        os.mkdir(place)
+        for index in range(20):
+            with open(os.path.join(place, str(index)), "wb") as file:
+                file.write(b"x" * index)
+        assert len(os.listdir(place)) == 20
+        list(os.walk(sys.argv[1]))
+        shutil.rmtree(place)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("done")
+"""
+
+
+@needs("fuse")
+def test_many_at_a_time(call, name):
+    assert call("up", "--profile", "nvm", "--method", "fuse", "--size", "32M").returncode == 0
+    at = making.find(name).directory
+    done = subprocess.run([sys.executable, "-c", MANY, at], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "done\n" and done.stderr == "" and list(Path(at).iterdir()) == []
+    assert call("status").returncode == 0, "the file system process lives"
 
 
 @needs("fuse")

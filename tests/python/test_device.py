@@ -393,13 +393,13 @@ def check_it_is_a_file_system(at: Path) -> None:
 MANY = """
 import os, shutil, sys, threading
 def work(number):
-    for turn in range(15):
+    for turn in range(4):
         place = os.path.join(sys.argv[1], f"{number}-{turn}")
         os.mkdir(place)
-        for index in range(20):
+        for index in range(10):
             with open(os.path.join(place, str(index)), "wb") as file:
                 file.write(b"x" * index)
-        assert len(os.listdir(place)) == 20
+        assert len(os.listdir(place)) == 10
         list(os.walk(sys.argv[1]))
         shutil.rmtree(place)
 threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]

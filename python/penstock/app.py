@@ -238,7 +238,9 @@ def device_up(
     profile: Annotated[str, typer.Option(metavar="hdd|ssd|nvm", help="what it is like")],
     size: Annotated[str, typer.Option(metavar="SIZE", help="how much it holds, in memory: 512M, 2G")] = "2G",
     rate: Annotated[float | None, typer.Option(metavar="MB/S", help="instead of the profile's")] = None,
-    iops: Annotated[float | None, typer.Option(metavar="N", help="requests per second, instead of the profile's")] = None,
+    iops: Annotated[
+        float | None, typer.Option(metavar="N", help="requests per second, instead of the profile's")
+    ] = None,
     latency: Annotated[
         float | None, typer.Option(metavar="US", help="microseconds of a random request, instead of the profile's")
     ] = None,
@@ -252,7 +254,9 @@ def device_up(
     page_cache: Annotated[
         str, typer.Option(metavar="SIZE", help="page cache in front of it, for what device run starts; root only")
     ] = "",
-    at: Annotated[Path | None, typer.Option(metavar="DIR", help="where programs find it; an empty or new directory")] = None,
+    at: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where programs find it; an empty or new directory")
+    ] = None,
     backing: Annotated[
         Path | None, typer.Option(metavar="DIR", help="where its bytes lie, instead of in memory")
     ] = None,
@@ -269,7 +273,9 @@ def device_up(
 
 @device.command(name="run", context_settings={"allow_interspersed_args": False})
 def device_run(
-    line: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="the command; $PENSTOCK_DEVICE is the directory")],
+    line: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="the command; $PENSTOCK_DEVICE is the directory")
+    ],
     page_cache: Annotated[
         str, typer.Option(metavar="SIZE", help="of the command: its memory and page cache together; root only")
     ] = "",

@@ -39,7 +39,8 @@ def test_profiles_are_the_table():
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("2G", 2 << 30), ("512m", 512 << 20), ("64MiB", 64 << 20), ("20000000", 20_000_000), ("1 gb", 1 << 30)]
+    ("text", "size"),
+    [("2G", 2 << 30), ("512m", 512 << 20), ("64MiB", 64 << 20), ("20000000", 20_000_000), ("1 gb", 1 << 30)],
 )
 def test_sizes(text, size):
     assert devices.size_of("--size", text) == size
@@ -201,7 +202,9 @@ def test_version_1(tree):
     hierarchy = groups.block()
     assert hierarchy == groups.Hierarchy(1, top / "blkio")
     groups.set_rates(hierarchy, "penstock-device-some", "7:3", 120_000_000, 150)
-    assert ("blkio/blkio.throttle.write_bps_device", "7:3 120000000") in written, "on the root group: it holds everybody"
+    assert ("blkio/blkio.throttle.write_bps_device", "7:3 120000000") in written, (
+        "on the root group: it holds everybody"
+    )
     assert ("blkio/blkio.throttle.read_iops_device", "7:3 150") in written
     assert groups.rates_in_force(hierarchy, "", "7:3") and not groups.rates_in_force(hierarchy, "", "7:30")
     written.clear()
@@ -310,12 +313,18 @@ def call(penstock, name):
 def traces(name: str) -> list[str]:
     """Everything that is left of a device on the machine."""
     mark = f"device-{name}"
-    found = [f"process {number}" for number in processes.numbers() if any(mark in word for word in processes.words_of(number))]
+    found = [
+        f"process {number}"
+        for number in processes.numbers()
+        if any(mark in word for word in processes.words_of(number))
+    ]
     found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if mark in line]
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
         found += [str(file)] if mark in file.read_text() else []
     for text in Path("/sys/fs/cgroup").glob("*/blkio.throttle.*_device"):
-        found += [f"{text}: {line}" for line in text.read_text().splitlines() if line.startswith("7:") and not_attached(line)]
+        found += [
+            f"{text}: {line}" for line in text.read_text().splitlines() if line.startswith("7:") and not_attached(line)
+        ]
     found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/*{mark}*")]
     return found + ([str(devices.state_of(name))] if devices.state_of(name).exists() else [])
 
@@ -503,7 +512,20 @@ def test_a_device_that_fails_half_way_is_taken_down(name, monkeypatch, failing):
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 @needs("fuse")
 def test_an_up_that_is_ended(name, ending):
-    words = [TOP / "bin/penstock", "testbed", "device", "up", "--name", name, "--profile", "ssd", "--method", "fuse", "--size", "64M"]
+    words = [
+        TOP / "bin/penstock",
+        "testbed",
+        "device",
+        "up",
+        "--name",
+        name,
+        "--profile",
+        "ssd",
+        "--method",
+        "fuse",
+        "--size",
+        "64M",
+    ]
     up = subprocess.Popen(words, env=os.environ | LIBRARIES, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert bed.waited_for(lambda: any(name in mount.point for mount in making.mounts()), 20)
     up.send_signal(ending)

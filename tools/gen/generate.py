@@ -109,7 +109,12 @@ def device_table_h(table: dict) -> str:
     out += "  std::int64_t requests_per_second;\n  std::int64_t random_latency_us;\n  std::int64_t sequential_latency_us;\n  bool serial;\n};\n\n"
     out += "constexpr DeviceRow kDeviceRows[] = {\n"
     for r in table["device"]:
-        numbers = [r["megabytes_per_second"], r["requests_per_second"], r["random_latency_us"], r["sequential_latency_us"]]
+        numbers = [
+            r["megabytes_per_second"],
+            r["requests_per_second"],
+            r["random_latency_us"],
+            r["sequential_latency_us"],
+        ]
         out += f"    {{{quoted(r['name'])}, {', '.join(map(str, numbers))}, {'true' if r['serial'] else 'false'}}},\n"
     return out + "};\n\n}  // namespace penstock::store\n"
 

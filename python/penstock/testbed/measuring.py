@@ -33,14 +33,16 @@ def value_of(result: dict[str, Any], target: Target) -> float:
         return float(side["bw_bytes"]) / 1e6
     if target.value == "rate":
         return float(side["iops"])
-    return float(side["clat_ns"]["percentile"]["50.000000"]) / 1e3  # the median: other programs disturb few requests, but those much
+    return (
+        float(side["clat_ns"]["percentile"]["50.000000"]) / 1e3
+    )  # the median: other programs disturb few requests, but those much
 
 
 def measured(target: Target, directory: Path, into: list[Path], seconds: float) -> float:
     """One run of fio.  Raises Failure with what it said."""
     files = "file.$jobnum" if target.own_files else "file"
     line = [fio(), "--name=check", f"--directory={directory}", f"--filename_format={files}", "--output-format=json",
-            "--fallocate=none", "--randrepeat=1", *target.fio]  # fmt: skip
+            "--fallocate=none", "--randrepeat=1", "--thread", *target.fio]  # fmt: skip
     try:
         done = subprocess.run(
             groups.entering(into, line), capture_output=True, text=True, errors="replace", timeout=seconds + SECONDS_BEYOND, check=False, cwd=directory

@@ -5,7 +5,8 @@
 //               [--sequential-latency-us N] [--serial] [--page-cache] [--for-all] [--of NAME]
 //
 // --of says whose it is, for those who look for it among the processes.
-// Stays until it is unmounted or told to end.  Without --page-cache the kernel hands every read and write straight to it (direct_io); maps
+// Stays until it is unmounted or told to end, once it has got a byte on its standard input: when who started it ends before that, so does this.
+// Without --page-cache the kernel hands every read and write straight to it (direct_io); maps
 // that are shared and writable are then refused.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
@@ -624,6 +625,26 @@ std::int64_t forgiven_idle_ns(std::int64_t bytes_per_second) {
   return std::max(kLeastNs, static_cast<std::int64_t>(kRequestBytesMax) * 1'000'000'000 / bytes_per_second / 3);
 }
 
+bool told_to_stay(fuse_session* session) {
+  char word = 0;
+  ssize_t bytes = 0;
+  do {
+    bytes = read(STDIN_FILENO, &word, 1);
+  } while (bytes < 0 && errno == EINTR && fuse_session_exited(session) == 0);
+  return bytes == 1;
+}
+
+int answer_until_unmounted(fuse_session* session) {
+  fuse_loop_config* const loop = fuse_loop_cfg_create();
+  // A request that waits holds a thread: there are more of them than anybody's queue is deep.
+  fuse_loop_cfg_set_max_threads(loop, 128);
+  fuse_loop_cfg_set_idle_threads(loop, 16);
+  fuse_loop_cfg_set_clone_fd(loop, 1);
+  const int code = fuse_session_loop_mt(session, loop) < 0 ? 1 : 0;
+  fuse_loop_cfg_destroy(loop);
+  return code;
+}
+
 int serve() {
   std::string mount = "fsname=penstock-device,subtype=penstock-device,max_read=" + std::to_string(kRequestBytesMax);
   // Who may use which file is then decided by the kernel, from owners and permissions.
@@ -638,13 +659,7 @@ int serve() {
   int code = 1;
   if (fuse_set_signal_handlers(session) == 0) {
     if (fuse_session_mount(session, options.at.c_str()) == 0) {
-      fuse_loop_config* const loop = fuse_loop_cfg_create();
-      // A request that waits holds a thread: there are more of them than anybody's queue is deep.
-      fuse_loop_cfg_set_max_threads(loop, 128);
-      fuse_loop_cfg_set_idle_threads(loop, 16);
-      fuse_loop_cfg_set_clone_fd(loop, 1);
-      code = fuse_session_loop_mt(session, loop) < 0 ? 1 : 0;
-      fuse_loop_cfg_destroy(loop);
+      if (told_to_stay(session)) code = answer_until_unmounted(session);
       fuse_session_unmount(session);
     }
     fuse_remove_signal_handlers(session);

@@ -24,6 +24,7 @@ from penstock.testbed.devices import Device, Machine, Wanted
 
 SECONDS_FOR_A_COMMAND = 120
 SECONDS_TO_MOUNT = 10
+ROUNDS_OF_TAKING_DOWN = 10
 PROBED_LATENCY_US = 200.0
 PROBES = 300
 BLOCKS = Path("/sys/block")
@@ -355,7 +356,7 @@ def _start_fuse(
     log_name = Path(device.state) / "log"
     with log_name.open("wb") as log:
         process = subprocess.Popen(
-            [*words, "--of", device.state], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/", env=plain_environment()
+            [*words, "--of", device.state], stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, cwd="/", env=plain_environment()
         )  # fmt: skip
 
     def ready() -> bool:
@@ -363,10 +364,13 @@ def _start_fuse(
             mount.point == at and mount.kind == f"fuse.{MARK}" for mount in mounts()
         )
 
-    in_time = waited_for(ready, SECONDS_TO_MOUNT)
-    if not in_time or process.poll() is not None:
-        said = " ".join(log_name.read_text(errors="replace").split())
-        raise Failure(f"fuse-device did not mount {at}: {said or 'it did not say why'}")
+    assert process.stdin is not None
+    with process.stdin as pipe:
+        in_time = waited_for(ready, SECONDS_TO_MOUNT)
+        if not in_time or process.poll() is not None:
+            said = " ".join(log_name.read_text(errors="replace").split())
+            raise Failure(f"fuse-device did not mount {at}: {said or 'it did not say why'}")
+        pipe.write(b"stay\n")
     return process
 
 
@@ -435,21 +439,27 @@ def _unmount(device: Device, points: list[str]) -> None:
         try:
             command(*_unmounting(point))
         except Failure as failure:
+            if point not in our_mounts(device):
+                continue  # gone by itself
             users = ", ".join(users_of(point)) or "none was found; a test bed that is up holds it too"
             raise Failure(f"{failure}. It is in use by: {users}. End them, then call down again.") from failure
 
 
 def _take_down(device: Device) -> bool:
     """The file system first: when that is in use nothing else is touched.  What holds its bytes goes last."""
-    _unmount(device, [point for point in our_mounts(device) if point != device.backing])
-    _end_fuse(device)
-    _detach(device)
-    left = groups.remove(groups.groups_of(device.group)) if os.geteuid() == 0 else []
-    if left:
-        raise Failure(
-            f"{', '.join(map(str, left))}: something still runs in the control group; end it, then call down again"
-        )
-    _unmount(device, our_mounts(device))
+    for _ in range(ROUNDS_OF_TAKING_DOWN):
+        _unmount(device, [point for point in our_mounts(device) if point != device.backing])
+        _end_fuse(device)
+        _detach(device)
+        left = groups.remove(groups.groups_of(device.group)) if os.geteuid() == 0 else []
+        if left:
+            raise Failure(
+                f"{', '.join(map(str, left))}: something still runs in the control group; end it, then call down again"
+            )
+        _unmount(device, our_mounts(device))
+        # What an `up` that was killed has just started may come and go meanwhile.
+        if not our_mounts(device) and not fuse_processes(device) and not loops_on(device.image):
+            break
     _remove_files(device)
     return True
 

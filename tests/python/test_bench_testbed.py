@@ -14,10 +14,11 @@ sys.path.insert(0, str(ROOT / "bench"))
 import collective  # noqa: E402
 import crossing  # noqa: E402
 import launching  # noqa: E402
-import testbed  # noqa: E402
 from penstock.testbed import bed as beds  # noqa: E402
 from penstock.testbed import layout  # noqa: E402
 from penstock.testbed.processes import Traffic  # noqa: E402
+
+import testbed  # noqa: E402
 
 BUILD = launching.default_build()
 MPI = launching.Mpi("some", "openmpi", Path("/usr/bin/true"), Path("/programs"))

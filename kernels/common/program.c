@@ -241,6 +241,21 @@ int64_t file_calls_now(void) {
   return reads + writes;
 }
 
+int64_t memory_now(void) {
+  char line[256];
+  long long kibibytes = 0;
+  FILE *file = fopen("/proc/self/status", "re");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "RssAnon: %lld", &kibibytes) == 1) {
+      break;
+    }
+  }
+  if (file != NULL) {
+    fclose(file);
+  }
+  return kibibytes * 1024;
+}
+
 struct cost cost_now(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -97,4 +98,11 @@ void opened_remove(const struct access *access, const char *path) {
 
 const char *access_name(const struct access *access) {
   return access->posix ? "posix" : access->collective ? "collective" : "independent";
+}
+
+char *path_of_rank(const char *path, int rank) {
+  const size_t length = strlen(path) + 16;
+  char *text = allocate((int64_t)length, 1);
+  snprintf(text, length, "%s.%05d", path, rank);
+  return text;
 }

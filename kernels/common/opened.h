@@ -30,6 +30,8 @@ void opened_sync(const struct opened *opened);
 void opened_close(struct opened *opened);
 /* Local; fine when there is no such file. */
 void opened_remove(const struct access *access, const char *path);
+/* PATH.00003: of a rank that has a file of its own.  The caller frees it. */
+char *path_of_rank(const char *path, int rank);
 /* "posix", "collective" or "independent". */
 const char *access_name(const struct access *access);
 

@@ -508,18 +508,11 @@ static void report_table(const struct run *run, const struct totals *totals, int
          wrong > 0 ? "WRONG" : run->options->verify ? "verified" : "not checked");
 }
 
-static char *path_with_rank(const char *path, int rank) {
-  const size_t length = strlen(path) + 16;
-  char *text = allocate((int64_t)length, 1);
-  snprintf(text, length, "%s.%05d", path, rank);
-  return text;
-}
-
 static void name_files(struct run *run) {
   for (int neighbour = 0; neighbour < 2; ++neighbour) {
     const char *path = run->options->file;
     run->path[neighbour] =
-        run->kernel->own_file_bytes > 0 ? path_with_rank(path, (this_rank + neighbour) % all_ranks) : strdup(path);
+        run->kernel->own_file_bytes > 0 ? path_of_rank(path, (this_rank + neighbour) % all_ranks) : strdup(path);
     if (run->path[neighbour] == NULL) {
       fail("out of memory: the name of the file");
     }

@@ -25,7 +25,7 @@ TOP = Path(__file__).resolve().parent.parent
 # Rooms that no penstock_room line describes, because they are built once per MPI.
 FLAVOUR_ROOMS = {
     "comm/mpi": ["comm"],
-    "mpi": ["file", "comm/mpi", "store/posix", "store/pinned", "store/memory", "store/fault", "store/trace"],
+    "mpi": ["file", "comm/mpi", "store/posix", "store/pinned", "store/memory", "store/fault", "store/trace", "store/emulated"],
     "abi": ["mpi"],
     "preload": ["abi"],
 }

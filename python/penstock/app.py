@@ -224,6 +224,95 @@ def down(name: Bed = "default", json: Json = False) -> None:
     raise typer.Exit(command.down(name, json))
 
 
+device = typer.Typer(
+    help="A directory as slow as another storage device, for any program: hdd, ssd, nvm.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+testbed.add_typer(device, name="device")
+Device = Annotated[str, typer.Option("--name", metavar="NAME", help="which device, when there are several")]
+
+
+@device.command(name="up")
+def device_up(
+    profile: Annotated[str, typer.Option(metavar="hdd|ssd|nvm", help="what it is like")],
+    size: Annotated[str, typer.Option(metavar="SIZE", help="how much it holds, in memory: 512M, 2G")] = "2G",
+    rate: Annotated[float | None, typer.Option(metavar="MB/S", help="instead of the profile's")] = None,
+    iops: Annotated[float | None, typer.Option(metavar="N", help="requests per second, instead of the profile's")] = None,
+    latency: Annotated[
+        float | None, typer.Option(metavar="US", help="microseconds of a random request, instead of the profile's")
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|loop|fuse|memory",
+            help="loop: block device with rates, root only; fuse: each request has its latency; memory: as fast as it goes",
+        ),
+    ] = "auto",
+    page_cache: Annotated[
+        str, typer.Option(metavar="SIZE", help="page cache in front of it, for what device run starts; root only")
+    ] = "",
+    at: Annotated[Path | None, typer.Option(metavar="DIR", help="where programs find it; an empty or new directory")] = None,
+    backing: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where its bytes lie, instead of in memory")
+    ] = None,
+    name: Device = "default",
+    json: Json = False,
+) -> None:
+    """Make a device and say in which directory it is."""
+    from penstock.commands import device as command
+    from penstock.testbed.devices import Wanted
+
+    wanted = Wanted(name, profile, size, rate, iops, latency, method, page_cache, at, backing)
+    raise typer.Exit(command.up(wanted, json))
+
+
+@device.command(name="run", context_settings={"allow_interspersed_args": False})
+def device_run(
+    line: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="the command; $PENSTOCK_DEVICE is the directory")],
+    page_cache: Annotated[
+        str, typer.Option(metavar="SIZE", help="of the command: its memory and page cache together; root only")
+    ] = "",
+    name: Device = "default",
+) -> None:
+    """Run a command held to the device's rates and page cache.  Returns the command's exit code."""
+    from penstock.commands import device as command
+
+    raise typer.Exit(command.run(name, line, page_cache))
+
+
+@device.command(name="check")
+def device_check(
+    seconds: Annotated[float, typer.Option(metavar="S", help="for each measurement")] = 3,
+    tolerance: Annotated[float, typer.Option(metavar="PERCENT", help="by how much a measurement may be off")] = 10,
+    name: Device = "default",
+    json: Json = False,
+) -> None:
+    """Measure the device with fio beside what it should give.  Exit code 1 when it is off by more than the tolerance."""
+    from penstock.commands import device as command
+
+    raise typer.Exit(command.check(name, seconds, tolerance, json))
+
+
+@device.command(name="status")
+def device_status(
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="this device; otherwise all")] = None,
+    json: Json = False,
+) -> None:
+    """Show devices.  Exit code 1 when there is none, or a part of one is gone."""
+    from penstock.commands import device as command
+
+    raise typer.Exit(command.status(name, json))
+
+
+@device.command(name="down")
+def device_down(name: Device = "default", json: Json = False) -> None:
+    """Remove the device and all that lies on it.  Fine when there is none."""
+    from penstock.commands import device as command
+
+    raise typer.Exit(command.down(name, json))
+
+
 studies = typer.Typer(
     help="Measure a figure of a paper again, on this machine.", no_args_is_help=True, rich_markup_mode=None
 )

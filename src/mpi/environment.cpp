@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "mpi/errors.h"
+#include "store/emulated/emulated_store.h"
 #include "store/fault/fault_store.h"
 #include "store/pinned/pinned_store.h"
 #include "store/posix/posix_store.h"
@@ -58,9 +59,19 @@ store::PosixStore* make_posix_store() {
   return new store::PosixStore;
 }
 
+/// `inner`, as slow as the device of PENSTOCK_EMULATE where there is one.  What does not parse makes every open fail.
+store::Store& emulated(store::Store& inner) {
+  const std::string text = variable("PENSTOCK_EMULATE");
+  if (text.empty()) return inner;
+  Result<store::DeviceProfile> profile = store::parse_device(text);
+  if (!profile.ok()) profile = profile.status().with_context("PENSTOCK_EMULATE");
+  return *new store::EmulatedStore(inner, std::move(profile));
+}
+
 store::Store& make_store() {
   static auto* const by_name = make_posix_store();
-  static auto* const posix = new store::PinnedStore(*by_name);
+  static auto* const pinned = new store::PinnedStore(*by_name);
+  static store::Store* const posix = &emulated(*pinned);
   const std::string text = variable("PENSTOCK_FAULT");
   if (text.empty()) return *posix;
   Result<std::vector<store::FaultRule>> rules = store::parse_fault_rules(text);

@@ -22,7 +22,8 @@ const Environment& environment();
 /// Hints for a file from everything but MPI_Info: the hints file, then the environment.
 std::vector<hints::Given> hints_from_environment(const std::string& file_name, std::vector<std::string>& complaints);
 
-/// The store that files of this process are on, with the fault layer of PENSTOCK_FAULT where one is asked for.  `rank` is the rank in
+/// The store that files of this process are on, as slow as the device of PENSTOCK_EMULATE and with the fault layer of PENSTOCK_FAULT where
+/// they are asked for.  `rank` is the rank in
 /// MPI_COMM_WORLD, by which faults may be limited.
 store::Store& file_store();
 

@@ -103,6 +103,17 @@ def hint_table_h(table: dict) -> str:
     return out + "};\n\n}  // namespace penstock::hints\n"
 
 
+def device_table_h(table: dict) -> str:
+    out = BANNER + "#pragma once\n#include <cstdint>\n#include <string_view>\n\nnamespace penstock::store {\n\n"
+    out += "struct DeviceRow {\n  std::string_view name;\n  std::int64_t megabytes_per_second;\n"
+    out += "  std::int64_t requests_per_second;\n  std::int64_t random_latency_us;\n  std::int64_t sequential_latency_us;\n  bool serial;\n};\n\n"
+    out += "constexpr DeviceRow kDeviceRows[] = {\n"
+    for r in table["device"]:
+        numbers = [r["megabytes_per_second"], r["requests_per_second"], r["random_latency_us"], r["sequential_latency_us"]]
+        out += f"    {{{quoted(r['name'])}, {', '.join(map(str, numbers))}, {'true' if r['serial'] else 'false'}}},\n"
+    return out + "};\n\n}  // namespace penstock::store\n"
+
+
 def main(arguments: list[str]) -> int:
     if len(arguments) != 3:
         print(__doc__, file=sys.stderr)

@@ -52,24 +52,25 @@ def check_possible(bed: Bed) -> None:
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[None]:
-    """One up or down at a time.  The lock is the directory of the beds itself, so nothing is left of it."""
+def locked(directory: Path | None = None) -> Iterator[None]:
+    """One up or down at a time.  The lock is the directory of the beds itself (or another one), so nothing is left of it."""
+    home = directory or layout.HOME
     while True:
         try:
-            layout.HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
-            handle = os.open(layout.HOME, os.O_RDONLY | os.O_DIRECTORY)
+            home.mkdir(mode=0o755, parents=True, exist_ok=True)
+            handle = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             continue  # another one has just removed it
         fcntl.flock(handle, fcntl.LOCK_EX)
         with contextlib.suppress(OSError):
-            if os.fstat(handle).st_ino == layout.HOME.stat().st_ino:
+            if os.fstat(handle).st_ino == home.stat().st_ino:
                 break
         os.close(handle)
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
-            layout.HOME.rmdir()  # stays when other beds are up
+            home.rmdir()  # stays when other beds are up
         os.close(handle)
 
 
@@ -90,7 +91,7 @@ def carry_out(step: Step, first: dict[str, int]) -> str:
             text=True,
             timeout=SECONDS_TO_START,
             check=False,
-            env=_plain_environment(),
+            env=plain_environment(),
         )
     except subprocess.TimeoutExpired as error:
         raise Failure(f"{step.node}: {' '.join(step.words)}: no end within {SECONDS_TO_START} s") from error
@@ -111,7 +112,7 @@ def waited_for(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-class _Ended(BaseException):
+class Ended(BaseException):
     """A signal that ends us, as something that can be caught where there is something to take down."""
 
     def __init__(self, number: int) -> None:
@@ -120,9 +121,9 @@ class _Ended(BaseException):
 
 
 @contextlib.contextmanager
-def _signals_as_exceptions() -> Iterator[None]:
+def signals_as_exceptions() -> Iterator[None]:
     def end(number: int, _frame: object) -> None:
-        raise _Ended(number)
+        raise Ended(number)
 
     before: dict[signal.Signals, Any] = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -136,7 +137,7 @@ def _signals_as_exceptions() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Signals wait while a bed is taken down."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
     try:
@@ -161,12 +162,12 @@ def up(
             )
         _remove_state(bed)
         try:
-            with _signals_as_exceptions():
+            with signals_as_exceptions():
                 return _make(bed, progress, carry)
         except BaseException as error:
-            with _undisturbed():
+            with undisturbed():
                 _take_down(bed)
-            if isinstance(error, _Ended):
+            if isinstance(error, Ended):
                 raise Failure("ended by a signal; nothing is left of the test bed", 128 + error.number) from None
             raise
 
@@ -190,7 +191,7 @@ def _make(bed: Bed, progress: Callable[[str], None], carry: Callable[[Step, dict
     with (bed.state / "log").open("wb") as log:
         keeper = subprocess.Popen(
             layout.unshared(str(layout.script_of(bed, HEAD))),
-            stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, cwd="/", env=_plain_environment())  # fmt: skip
+            stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, cwd="/", env=plain_environment())  # fmt: skip
     assert keeper.stdin is not None
     with keeper.stdin as pipe:
         first = _wait_until_ready(bed, keeper)
@@ -203,7 +204,7 @@ def _make(bed: Bed, progress: Callable[[str], None], carry: Callable[[Step, dict
     return first
 
 
-def _plain_environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """What the daemons of a bed see of ours: nothing preloaded, and where commands are."""
     return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
@@ -227,7 +228,7 @@ def _wait_until_ready(bed: Bed, keeper: "subprocess.Popen[bytes]") -> dict[str, 
 
 def down(bed: Bed) -> bool:
     """Takes the bed down; whether there was anything.  Nothing that is not the bed's is touched.  Raises Failure when the kernel does not let go of it."""
-    with locked(), _undisturbed():
+    with locked(), undisturbed():
         return _take_down(bed)
 
 

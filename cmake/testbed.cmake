@@ -1,0 +1,13 @@
+# Programs of the test bed, which the command line starts.  They lie in penstock/ beside the libraries.
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(FUSE3 QUIET IMPORTED_TARGET "fuse3>=3.12")
+endif()
+if(FUSE3_FOUND)
+  add_executable(penstock_fuse_device ${CMAKE_SOURCE_DIR}/testbed/fuse_device.cpp)
+  target_link_libraries(penstock_fuse_device PRIVATE penstock_store_emulated PkgConfig::FUSE3 Threads::Threads)
+  set_target_properties(penstock_fuse_device PROPERTIES OUTPUT_NAME fuse-device RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/penstock)
+  install(TARGETS penstock_fuse_device RUNTIME DESTINATION lib/penstock)
+else()
+  message(STATUS "Test bed: no fuse-device, which needs libfuse 3.12 or newer (on Debian: libfuse3-dev); devices with a latency are not to be had")
+endif()

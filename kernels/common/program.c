@@ -243,17 +243,18 @@ int64_t file_calls_now(void) {
 
 int64_t memory_now(void) {
   char line[256];
-  long long kibibytes = 0;
-  FILE *file = fopen("/proc/self/status", "re");
+  long long sum = 0;
+  FILE *file = fopen("/proc/self/smaps_rollup", "re");
   while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-    if (sscanf(line, "RssAnon: %lld", &kibibytes) == 1) {
-      break;
+    long long kibibytes = 0;
+    if (sscanf(line, "Pss_Anon: %lld", &kibibytes) == 1 || sscanf(line, "Pss_Shmem: %lld", &kibibytes) == 1) {
+      sum += kibibytes;
     }
   }
   if (file != NULL) {
     fclose(file);
   }
-  return kibibytes * 1024;
+  return sum * 1024;
 }
 
 struct cost cost_now(void) {

@@ -163,7 +163,7 @@ STUDY = Study(
     limits_cache=True,
     reads_report=False,
     notes=(
-        "A page cache of some size is a memory control group of that size, of what the kernel's buffers take, and of 16 MiB a rank besides.",
+        "A page cache of some size is a memory control group of that size, of what the ranks took where they had no limit, and of a little besides for the launcher.",
         "Nothing is synced: what the page cache still holds when a file is closed is not paid for, in the paper neither.",
         "Kernels make and check their content between their calls, outside of all times; a device may go on writing meanwhile.",
     ),

@@ -20,9 +20,9 @@ from penstock.study.tam import launching
 
 Progress = Callable[[str], None]
 
-# Of MPI libraries and programs, besides the buffers that a kernel tells.
-OTHER_MEMORY_BYTES = 16 << 20  # a rank
-LAUNCHER_BYTES = 32 << 20
+# Besides what kernels tell: page tables and the like, and the launcher's processes.
+OTHER_MEMORY_BYTES = 3 << 20  # a rank
+LAUNCHER_BYTES = 12 << 20
 
 
 @dataclass
@@ -186,7 +186,7 @@ def notes_of(study: Study, wanted: Wanted, rows: Sequence[Row]) -> list[str]:
             "and what goes between nodes goes through memory, not through a network."
         )
     notes.append(
-        f"Medians of {wanted.rounds} rounds in which native and Penstock take turns; every byte was written and read back right, or the run does not count."
+        f"Medians of {wanted.rounds} round{'s' if wanted.rounds > 1 else ''} in which native and Penstock take turns; every byte was written and read back right, or the run does not count."
     )
     return notes
 

@@ -143,7 +143,7 @@ def storage_study(name: str) -> cases.Study:
 
 
 # The quick sizes: files of tens of megabytes.
-QUICK_SCALE = {"page-cache": 32, "interfaces": 64, "collective": 64, "shuffle": 128}
+QUICK_SCALE = {"page-cache": 32, "interfaces": 64, "collective": 32, "shuffle": 128}
 
 
 def wanted_of(study: cases.Study, asked: dict[str, Any]) -> cases.Wanted:

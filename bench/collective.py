@@ -298,7 +298,7 @@ def _preload(wanted: Settings, arm: str) -> Path | None:
     return wanted.library if arm == PENSTOCK else None
 
 
-def _kernel_line(case: Case, arm: str, file: Path, repetitions: int) -> list[str | Path | int]:
+def kernel_line(case: Case, arm: str, file: Path, repetitions: int) -> list[str | Path | int]:
     mode = "--independent" if arm == INDEPENDENT else "--collective"
     # The files of most kernels are read plainly as well; the climate kernel has only the other decomposition to check with.
     shifted = [] if case.work.program == "e3sm" else ["--no-shifted"]
@@ -334,7 +334,7 @@ def _launch(launcher: Launcher, wanted: Settings, case: Case, arm: str, samples:
             line = [case.mpi.program("bound"), *words, "--repetitions", repetitions, "--file", file]
             _add_bound(samples, launcher.launch(case.mpi, case.ranks, line, None, keep))
             return
-        line = _kernel_line(case, arm, file, repetitions)
+        line = kernel_line(case, arm, file, repetitions)
         changed = wanted.environment if arm == PENSTOCK else {}
         _add(samples, arm, launcher.launch(case.mpi, case.ranks, line, _preload(wanted, arm), keep, changed))
 
@@ -359,7 +359,7 @@ def _count(launcher: Launcher, wanted: Settings, case: Case, samples: Samples) -
     keep = {"arm": "penstock_counts", "storage": case.storage, "work": case.work.name}
     with scratch(case.directory) as file:
         report = Path(f"{file}.report")
-        line = [*_kernel_line(case, PENSTOCK, file, 1), "--no-shifted"]
+        line = [*kernel_line(case, PENSTOCK, file, 1), "--no-shifted"]
         changed = wanted.environment | {"PENSTOCK_REPORT": str(report)}
         try:
             launcher.launch(case.mpi, case.ranks, line, wanted.library, keep, changed)

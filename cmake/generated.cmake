@@ -20,6 +20,7 @@ penstock_generate(mpi/error_classes.h errors error_classes_h)
 penstock_generate(trace/counters.h counters counters_h)
 penstock_generate(hints/hint_table.h hints hint_table_h)
 penstock_generate(store/emulated/device_table.h devices device_table_h)
+penstock_generate(model/figures.h profile figures_h)
 
 get_property(files GLOBAL PROPERTY PENSTOCK_GENERATED_FILES)
 add_custom_target(penstock_generated DEPENDS ${files})

@@ -21,9 +21,12 @@ if(TARGET penstock_mpich_archive)
 endif()
 
 install(PROGRAMS bin/penstock bin/penstock-exec DESTINATION bin)
+install(TARGETS penstock-model RUNTIME DESTINATION bin)
 install(DIRECTORY python/penstock DESTINATION share/penstock/python
         PATTERN "table" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY table/ DESTINATION share/penstock/python/penstock/table FILES_MATCHING PATTERN "*.toml")
+install(DIRECTORY calibrate/ DESTINATION share/penstock/calibrate FILES_MATCHING PATTERN "*.[ch]")
+install(FILES kernels/common/program.c kernels/common/program.h DESTINATION share/penstock/kernels/common)
 if(EXISTS ${CMAKE_SOURCE_DIR}/bench)
   install(DIRECTORY bench/ DESTINATION share/penstock/bench FILES_MATCHING PATTERN "*.py" PATTERN "planner.json")
 endif()

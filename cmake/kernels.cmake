@@ -86,3 +86,8 @@ set(PROGRAMS ${CMAKE_SOURCE_DIR}/bench/programs)
 set(MEASURE_HEADERS ${COMMON}/program.h ${COMMON}/content.h ${PROGRAMS}/measure.h)
 penstock_mpi_program(independent ${PROGRAM_FILES} ${PROGRAMS}/independent.c HEADERS ${MEASURE_HEADERS})
 penstock_mpi_program(bound ${PROGRAM_FILES} ${CMAKE_SOURCE_DIR}/bench/bound/bound.c HEADERS ${MEASURE_HEADERS})
+
+# What penstock calibrate starts.  An installation has the sources instead, and builds it for the MPI that is asked for.
+set(CALIBRATE ${CMAKE_SOURCE_DIR}/calibrate)
+penstock_mpi_program(calibrate SOURCES ${COMMON}/program.c ${CALIBRATE}/calibrate.c ${CALIBRATE}/network.c ${CALIBRATE}/storage.c ${CALIBRATE}/memory.c
+                     HEADERS ${COMMON}/program.h ${CALIBRATE}/calibrate.h)

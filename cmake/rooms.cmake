@@ -2,6 +2,7 @@
 # penstock_room(NAME DIRECTORY SEES...)
 function(penstock_room name directory)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${directory}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(name STREQUAL "base")
     list(APPEND sources ${PENSTOCK_GENERATED}/base/error_codes.cpp)
   endif()
@@ -20,11 +21,19 @@ function(penstock_room name directory)
   set_property(GLOBAL APPEND PROPERTY PENSTOCK_ROOMS "${directory}=${ARGN}")
 endfunction()
 
+# penstock_program(NAME ROOM DIRECTORY): build/<preset>/bin/NAME from the room's main.cpp, which the room itself has not.
+function(penstock_program name room directory)
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/src/${directory}/main.cpp)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  target_link_libraries(${name} PRIVATE penstock_${room})
+endfunction()
+
 # Pure rooms: neither MPI nor system calls.
 penstock_room(base base)
 penstock_room(hints hints base)
 penstock_room(access access base)
-penstock_room(plan plan access hints base)
+penstock_room(model model base)
+penstock_room(plan plan model access hints base)
 # Rooms with effects, without MPI.
 penstock_room(trace trace base)
 penstock_room(store store base)
@@ -38,3 +47,6 @@ penstock_room(comm comm base)
 penstock_room(comm_local comm/local comm base)
 penstock_room(strategy strategy plan store comm trace access base)
 penstock_room(file file strategy plan store comm trace hints access base)
+# Answers questions about the cost model, one JSON object per line; the command line asks it.
+penstock_room(model_program model/program model base)
+penstock_program(penstock-model model_program model/program)

@@ -2,7 +2,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-set(PENSTOCK_TESTED penstock_file penstock_strategy penstock_plan penstock_store_posix penstock_store_pinned penstock_store_memory
+set(PENSTOCK_TESTED penstock_model_program penstock_model penstock_file penstock_strategy penstock_plan penstock_store_posix penstock_store_pinned penstock_store_memory
                     penstock_store_fault penstock_store_trace penstock_store_emulated penstock_comm_local penstock_hints penstock_access
                     penstock_trace penstock_base)
 foreach(kind unit property fault)

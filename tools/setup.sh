@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 level=${1:-test}
 
-toolchain=(cmake ninja-build g++ make pkg-config python3 python3-venv ca-certificates libgtest-dev libbenchmark-dev nlohmann-json3-dev)
+toolchain=(cmake ninja-build g++ make pkg-config python3 python3-venv ca-certificates libgtest-dev libbenchmark-dev nlohmann-json3-dev libtomlplusplus-dev)
 mpi=(mpich libmpich-dev openmpi-bin libopenmpi-dev gfortran)
 files=(libnetcdf-dev libpnetcdf-dev)
 case $level in

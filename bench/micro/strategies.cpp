@@ -1,5 +1,5 @@
 // How fast each strategy moves interleaved pieces: two processes, the pieces of one between those of the other, against
-// the same copies made by hand into the mapped file.  What plan/choose.cpp decides by was measured with this.
+// the same copies made by hand into the mapped file.  What src/model/predict.cpp says of them can be compared with this.
 //
 //   micro_strategies [google-benchmark options]      files go to PENSTOCK_BENCH_DIRS (default "/dev/shm:/tmp")
 // Name of a benchmark: directory/operation/strategy/piece bytes/gap factor.  Time: the slower process, from a common

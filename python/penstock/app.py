@@ -127,6 +127,191 @@ def bench(
     raise typer.Exit(command.run(name, quick, mpi or [], option or [], output, json))
 
 
+ReportFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[REPORT]",
+        help="what penstock run --report wrote; without it the options describe an access",
+        show_default=False,
+    ),
+]
+AskedProfile = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="a calibrated profile, or a built-in one: hdd, ssd, nvm, tmpfs, lustre; what was measured here when not given",
+        show_default=False,
+    ),
+]
+Processors = Annotated[int, typer.Option(min=0, metavar="N", help="processors of a node; 0: this machine's")]
+Read = Annotated[bool, typer.Option("--read", help="the access reads; it writes when not given")]
+Ranks = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="ranks of the described access")]
+Nodes = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="nodes that they run on")]
+RankBytes = Annotated[str, typer.Option("--bytes", metavar="SIZE", help="data of each rank in a call, 64m for example")]
+Piece = Annotated[str, typer.Option(metavar="SIZE", help="one contiguous piece of it in the file")]
+Shape = Annotated[
+    str,
+    typer.Option(
+        metavar="interleaved|blocks|sparse",
+        help="pieces of all ranks in turn, each rank's together, or in turn with as much between them left out",
+    ),
+]
+Independent = Annotated[bool, typer.Option("--independent", help="no collective calls: no aggregation is possible")]
+Calls = Annotated[int, typer.Option(min=1, max=1 << 40, metavar="N", help="so many such calls")]
+Where = Annotated[
+    Path, typer.Option("--dir", metavar="DIR", help="where the file is: its file system's profile is used")
+]
+
+
+@app.command()
+def explain(
+    report: ReportFile = None,
+    profile: AskedProfile = "",
+    processors: Processors = 0,
+    read: Read = False,
+    ranks: Ranks = 4,
+    nodes: Nodes = 1,
+    rank_bytes: RankBytes = "16m",
+    piece: Piece = "64k",
+    shape: Shape = "interleaved",
+    independent: Independent = False,
+    calls: Calls = 1,
+    directory: Where = Path(),
+    json: Json = False,
+) -> None:
+    """Show what the cost model predicts for every way to carry an access out, and why the least is least; of a run's report, beside what was measured."""
+    from penstock.commands import explain as command
+
+    if report is not None:
+        raise typer.Exit(command.explain_report(report, profile, processors, json))
+    given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
+    raise typer.Exit(command.explain_pattern(given, profile, directory, processors, json))
+
+
+@app.command()
+def predict(
+    report: ReportFile = None,
+    profile: AskedProfile = "",
+    processors: Processors = 0,
+    read: Read = False,
+    ranks: Ranks = 4,
+    nodes: Nodes = 1,
+    rank_bytes: RankBytes = "16m",
+    piece: Piece = "64k",
+    shape: Shape = "interleaved",
+    independent: Independent = False,
+    calls: Calls = 1,
+    directory: Where = Path(),
+    what_device: Annotated[
+        list[str] | None,
+        typer.Option("--what-device", metavar="PROFILE", help="what if it were on this device; may be repeated"),
+    ] = None,
+    what_ranks: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-ranks", min=1, max=1 << 24, metavar="N", help="what if so many ranks did it; may be repeated"
+        ),
+    ] = None,
+    what_nodes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-nodes", min=1, max=1 << 24, metavar="N", help="what if they ran on so many nodes; may be repeated"
+        ),
+    ] = None,
+    what_aggregators: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-aggregators",
+            min=1,
+            max=1 << 24,
+            metavar="N",
+            help="what if there were so many global aggregators; may be repeated",
+        ),
+    ] = None,
+    what_local: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--what-local",
+            min=1,
+            max=1 << 24,
+            metavar="N",
+            help="what if each node had so many local aggregators; may be repeated",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer "what if": the same data on another device, by other ranks, on other nodes, through other aggregators, without running anything."""
+    from penstock.commands import explain as command
+    from penstock.explanation import Changes
+
+    whats = [
+        *(Changes(ranks=value) for value in what_ranks or []),
+        *(Changes(nodes=value) for value in what_nodes or []),
+        *(Changes(aggregators=value) for value in what_aggregators or []),
+        *(Changes(local=value) for value in what_local or []),
+    ]
+    if report is not None:
+        raise typer.Exit(command.predict_report(report, profile, processors, whats, what_device or [], json))
+    given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
+    raise typer.Exit(command.predict_pattern(given, profile, directory, processors, whats, what_device or [], json))
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def calibrate(
+    line: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- LAUNCHER...]",
+            help="the line that starts ranks, without a program: mpiexec -n 4; with --compare the profiles",
+        ),
+    ] = None,
+    dir: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="a directory of the file system to measure")
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option("-n", metavar="RANKS", min=1, help="ranks; as many as cores, 2 to 4, when not given")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="of the profile; from machine and file system when not given")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="instead of the user's directory of profiles")
+    ] = None,
+    seconds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=600, help="to measure for, about (45; with --quick 3)", show_default=False
+        ),
+    ] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="seconds instead of a minute; rough")] = False,
+    compiler: Annotated[
+        str, typer.Option(metavar="MPICC", help="builds the measuring program for an MPI that has none yet")
+    ] = "",
+    compare: Annotated[bool, typer.Option("--compare", help="show profiles side by side: --compare A B")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="the profiles that there are")] = False,
+    json: Json = False,
+) -> None:
+    """Measure what messages, files and memory cost here, and keep it as a profile for the cost model.  Under two minutes."""
+    from penstock.commands import calibrate as command
+    from penstock.failure import USAGE
+
+    if list_ or compare:
+        raise typer.Exit(command.listed(json) if list_ else command.compare(line or [], json))
+    if dir is None:
+        raise Failure("--dir: expected a directory of the file system to measure", USAGE)
+    wanted = command.Wanted(
+        directory=dir.absolute(),
+        ranks=ranks,
+        name=name,
+        output=output,
+        line=tuple(line or ()),
+        seconds=seconds or (command.SECONDS_QUICK if quick else command.SECONDS),
+        compiler=compiler,
+    )
+    raise typer.Exit(command.run(wanted, json))
+
+
 testbed = typer.Typer(
     help="Several nodes on one machine: namespaces with their own host names, joined by shaped links.  Root only.",
     no_args_is_help=True,
@@ -238,7 +423,9 @@ def device_up(
     profile: Annotated[str, typer.Option(metavar="hdd|ssd|nvm", help="what it is like")],
     size: Annotated[str, typer.Option(metavar="SIZE", help="how much it holds, in memory: 512M, 2G")] = "2G",
     rate: Annotated[float | None, typer.Option(metavar="MB/S", help="instead of the profile's")] = None,
-    iops: Annotated[float | None, typer.Option(metavar="N", help="requests per second, instead of the profile's")] = None,
+    iops: Annotated[
+        float | None, typer.Option(metavar="N", help="requests per second, instead of the profile's")
+    ] = None,
     latency: Annotated[
         float | None, typer.Option(metavar="US", help="microseconds of a random request, instead of the profile's")
     ] = None,
@@ -252,7 +439,9 @@ def device_up(
     page_cache: Annotated[
         str, typer.Option(metavar="SIZE", help="page cache in front of it, for what device run starts; root only")
     ] = "",
-    at: Annotated[Path | None, typer.Option(metavar="DIR", help="where programs find it; an empty or new directory")] = None,
+    at: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where programs find it; an empty or new directory")
+    ] = None,
     backing: Annotated[
         Path | None, typer.Option(metavar="DIR", help="where its bytes lie, instead of in memory")
     ] = None,
@@ -269,7 +458,9 @@ def device_up(
 
 @device.command(name="run", context_settings={"allow_interspersed_args": False})
 def device_run(
-    line: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="the command; $PENSTOCK_DEVICE is the directory")],
+    line: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="the command; $PENSTOCK_DEVICE is the directory")
+    ],
     page_cache: Annotated[
         str, typer.Option(metavar="SIZE", help="of the command: its memory and page cache together; root only")
     ] = "",
@@ -412,7 +603,7 @@ Full = Annotated[bool, typer.Option("--full", help="the paper's sizes: hours on 
 
 def _study(name: str, asked: dict[str, Any], output: Path | None, json: bool) -> None:
     """The studies of storage have their options in common."""
-    from penstock.commands import study as command
+    from penstock.commands import storage as command
 
     study = command.storage_study(name)
     raise typer.Exit(
@@ -507,6 +698,79 @@ def shuffle(
     asked = {"devices": devices, "device": device, "mpi": mpi, "rounds": rounds, "nodes": nodes}
     asked |= {"ranks_per_node": ranks_per_node}
     _study("shuffle", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
+
+
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="PREFIX", help="of PREFIX.json and the picture, instead of a new folder in results/"),
+]
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="a calibrated profile, or a built-in one: hdd, ssd, nvm, tmpfs, lustre",
+        show_default=False,
+    ),
+]
+
+
+@studies.command(name="model")
+def model_study(
+    run: Annotated[bool, typer.Option("--run", help="measure here too, with both models' estimates beside it")] = False,
+    profile: ProfileName = "",
+    bed: Annotated[
+        str, typer.Option(metavar="NAME", help="the test bed to measure on (pretended nodes of this machine)")
+    ] = "",
+    ranks: Annotated[str, typer.Option(metavar="N,...", help="numbers of ranks")] = "2,4",
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", min=1, help="ranks of a node")] = 2,
+    mpi: Annotated[
+        list[str] | None, typer.Option("--mpi", metavar="NAME", help="measure this MPI; may be repeated (the first)")
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", help="where files are written; a test bed's nodes must see it")
+    ] = Path(),
+    piece: Annotated[int, typer.Option(metavar="BYTES", min=1, help="one piece of a rank")] = 1 << 20,
+    pieces: Annotated[int, typer.Option(metavar="N", min=1, help="pieces of each rank")] = 64,
+    buffer: Annotated[int, typer.Option(metavar="BYTES", min=1, help="the collective buffer")] = 16 << 20,
+    durable: Annotated[bool, typer.Option("--durable", help="count making data durable")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 3,
+    timeout: Annotated[float, typer.Option(min=1, help="seconds that one run may take")] = 120,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """The paper's cost model: Tables V and VI, printed and computed; with --run, both models beside what is measured here."""
+    from penstock.commands import study as command
+    from penstock.study.measured_model import Wanted
+
+    wanted = Wanted(
+        ranks=command.numbers("--ranks", ranks),
+        ranks_per_node=ranks_per_node,
+        mpis=command.words(mpi or []),
+        bed=bed,
+        directory=directory.absolute(),
+        transfer_bytes=piece,
+        segments=pieces,
+        buffer_bytes=buffer,
+        rounds=rounds,
+        durable=durable,
+        timeout_seconds=timeout,
+    )
+    raise typer.Exit(command.run_model(wanted if run else None, profile, output, json))
+
+
+@studies.command()
+def tradeoff(
+    profile: ProfileName = "",
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=1 << 20, help="nodes, with an aggregator each")] = 4,
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", min=1, max=1 << 10, help="ranks of a node")] = 4,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """Cost of the shuffle and benefit of collective access over the message size (the paper's Figure 11), by its parameters or a profile's."""
+    from penstock.commands import study as command
+
+    raise typer.Exit(command.run_tradeoff(profile, nodes, ranks_per_node, output, json))
 
 
 def main() -> None:

@@ -30,6 +30,11 @@ def library_directory(environment: Mapping[str, str] | None = None) -> Path:
     return root / "build" / "release" / "lib" if root else PACKAGE.parents[3] / "lib"
 
 
+def program(name: str, environment: Mapping[str, str] | None = None) -> Path:
+    """A program that was built, penstock-model for one: in bin/ beside the directory of the library, in a build and in an installation."""
+    return library_directory(environment).parent / "bin" / name
+
+
 def bench_directory() -> Path:
     root = checkout_root()
     return root / "bench" if root else PACKAGE.parents[1] / "bench"

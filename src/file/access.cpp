@@ -238,6 +238,68 @@ class AggregatorTarget final : public strategy::Target {
 
 }  // namespace
 
+namespace {
+
+/// Whether a write makes the file longer, and so its pages new; who cannot find out takes them to be.
+bool reaches_further(store::File& store_file, Offset end) {
+  const Result<Offset> size = store_file.size();
+  return !size.ok() || end > *size;
+}
+
+void count_choice(const plan::Estimate& estimate, bool tried, std::int64_t nanoseconds, OpTrace& trace) {
+  trace.count(Counter::kChosen);
+  trace.count(Counter::kChosenNanoseconds, nanoseconds);
+  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(estimate.seconds * 1e9));
+  if (tried) trace.count(Counter::kTried);
+}
+
+}  // namespace
+
+File::Weighed File::weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes) {
+  const plan::Estimates ways = plan::estimate(pattern, facts_of(traits), asked, may_sieve_writes, setting_);
+  if (ways.decided()) return {{}, ways.list().front(), false, false};
+  Weighed weighed{plan::signature_of(pattern.write, pattern.fresh, pattern.bytes, pattern.pieces, pattern.span_bytes), {}, false, true};
+  if (!learns()) {
+    weighed.estimate = *std::min_element(ways.list().begin(), ways.list().end(),
+                                         [](const plan::Estimate& a, const plan::Estimate& b) { return a.seconds < b.seconds; });
+    return weighed;
+  }
+  const std::lock_guard guard(experience_mutex_);
+  const plan::Experience::Decision decision = experience_.decide(weighed.signature, ways.list());
+  weighed.estimate = ways.list()[decision.place];
+  weighed.tried = decision.tried;
+  return weighed;
+}
+
+void File::learn(const Weighed& weighed, std::int64_t nanoseconds, OpTrace& trace) {
+  count_choice(weighed.estimate, weighed.tried, nanoseconds, trace);
+  if (!learns()) return;
+  const std::lock_guard guard(experience_mutex_);
+  experience_.note(weighed.signature, weighed.estimate, static_cast<double>(nanoseconds) * 1e-9, weighed.tried);
+}
+
+bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
+  if (all.pieces <= 1) return true;
+  // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
+  const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
+  const plan::Together together =
+      plan::estimate_together(all, write, planned, facts, setting_, domains_, team_->size() > 1 ? std::max(1, hints().local_aggregators) : 0);
+  if (placement_.local.size() > 1 || !learns()) return together.alone.seconds <= together.gathered.seconds;
+  const plan::Signature signature = plan::signature_of(write, all.fresh, all.bytes, all.pieces, all.end - all.first);
+  const std::array<plan::Estimate, 2> both = {together.alone, together.gathered};
+  const plan::Experience::Decision decision = together_experience_.decide(signature, both);
+  weighed_ = {signature, both[decision.place], decision.tried, true};
+  return decision.place == 0;
+}
+
+void File::learn_together(std::int64_t begun_ns, OpTrace& trace) {
+  if (!weighed_.any) return;
+  weighed_.any = false;
+  const std::int64_t taken_ns = trace::now_ns() - begun_ns;
+  together_experience_.note(weighed_.signature, weighed_.estimate, static_cast<double>(taken_ns) * 1e-9, weighed_.tried);
+  count_choice(weighed_.estimate, weighed_.tried, taken_ns, trace);
+}
+
 bool File::tries_gathering() {
   if (!may_decline_ || comm_->topology().node_count > 1 || calls_to_skip_ == 0) return true;
   --calls_to_skip_;
@@ -266,6 +328,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                                                           access::offset_of(view.filetype, position) < 0)));
   const Offset bytes = has_data && !alone ? request.bytes : 0;
   const access::Tiling file = bytes == 0 ? access::bytes_at(0) : view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
+  using Judge = std::function<bool(const plan::Accessed&, bool)>;
+  const Judge judge = [this, write = request.write](const plan::Accessed& all, bool planned) { return better_alone(all, write, planned); };
   const strategy::Collective access{.comm = *comm_,
                                     .team = *team_,
                                     .placement = placement_,
@@ -279,8 +343,10 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .buffer = request.buffer,
                                     .kept = collective_memory_,
                                     .bytes = bytes,
-                                    .may_decline = may_decline_,
+                                    .better_alone = may_decline_ ? judge : Judge(),
                                     .trace = trace};
+  weighed_.any = false;
+  const std::int64_t begun_ns = trace::now_ns();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
@@ -289,10 +355,20 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
-  if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
+  if (alone || (moved->declined && bytes > 0)) {
+    const Outcome outcome = move(view, request, position, trace);
+    if (outcome.status.ok()) learn_together(begun_ns, trace);
+    return outcome;
+  }
+  learn_together(begun_ns, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
-    trace.count(Counter::kPieces, access::pieces_in(file, position, bytes));
+    const Offset pieces = access::pieces_in(file, position, bytes);
+    trace.count(Counter::kPieces, pieces);
+    if (pieces > 1) {
+      const access::Bounds bounds = access::bounds_of(file, position, bytes);
+      trace.count(Counter::kSpanBytes, bounds.end - bounds.first);
+    }
   }
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, moved->bytes);
   return {{}, moved->bytes};
@@ -394,8 +470,8 @@ Outcome File::finish(const Request& request, const Result<Offset>& moved, OpTrac
 
 Outcome File::move_stretch(store::File& store_file, WriteRight right, const Request& request, const Stretch& stretch, OpTrace& trace) {
   const hints::Hints& asked = hints();
-  plan::Choice choice = plan::Choice::kIndependent;
-  plan::Pattern pattern{request.write, stretch.bytes, stretch.bytes, 1};
+  Weighed weighed;
+  plan::Pattern pattern{.write = request.write, .bytes = stretch.bytes, .span_bytes = stretch.bytes, .pieces = 1};
   access::Bounds bounds{stretch.file.displacement + stretch.position, stretch.file.displacement + stretch.position + stretch.bytes};
   if (!stretch.contiguous) {
     bounds = access::bounds_of(stretch.file, stretch.position, stretch.bytes);
@@ -403,8 +479,13 @@ Outcome File::move_stretch(store::File& store_file, WriteRight right, const Requ
       return {Status::failure(Code::kIo, path_ + ": the view leads to offset " + std::to_string(bounds.first) + ", before the file"), 0};
     pattern.span_bytes = bounds.end - bounds.first;
     pattern.pieces = access::pieces_in(stretch.file, stretch.position, stretch.bytes);
-    choice = plan::choose(pattern, facts_of(store_file.traits()), asked, right == WriteRight::kMaySieve);
+    if (pattern.pieces > 1) {
+      trace.count(Counter::kSpanBytes, pattern.span_bytes);
+      if (request.write) pattern.fresh = reaches_further(store_file, bounds.end);
+    }
+    weighed = weigh(pattern, store_file.traits(), asked, right == WriteRight::kMaySieve);
   }
+  const std::int64_t begun_ns = weighed.any ? trace::now_ns() : 0;
   trace.count(Counter::kPieces, pattern.pieces);
 
   const strategy::Access access{store_file,
@@ -421,27 +502,30 @@ Outcome File::move_stretch(store::File& store_file, WriteRight right, const Requ
   // A sieving neighbour rewrites whole windows: while there is one, every write keeps it out of the range it touches.  The sieved strategy
   // locks its own windows.
   std::optional<WriteGuard> guard;
-  if (right != WriteRight::kPlain && choice != plan::Choice::kSieved) {
+  if (right != WriteRight::kPlain && weighed.estimate.way != model::Way::kSieved) {
     PhaseScope waiting(trace, Phase::kWait);
     Result<WriteGuard> locked = WriteGuard::lock(store_file, right, bounds.first, bounds.end);
     if (!locked.ok()) return {locked.status().with_context(path_ + ": write"), 0};
     guard.emplace(std::move(*locked));
   }
   Result<Offset> moved = Offset{0};
-  switch (choice) {
-    case plan::Choice::kIndependent:
+  switch (weighed.estimate.way) {
+    case model::Way::kTwoLayer:  // of collective accesses: no rank's own access goes that way
+    case model::Way::kTwoPhase:
+    case model::Way::kIndependent:
       trace.count(Counter::kIndependent);
       moved = request.write ? strategy::write_independent(access) : strategy::read_independent(access);
       break;
-    case plan::Choice::kMapped:
+    case model::Way::kMapped:
       trace.count(Counter::kMapped);
       moved = request.write ? strategy::write_mapped(access) : strategy::read_mapped(access);
       break;
-    case plan::Choice::kSieved:
+    case model::Way::kSieved:
       trace.count(Counter::kSieved);
       moved = request.write ? strategy::write_sieved(access) : strategy::read_sieved(access);
       break;
   }
+  if (weighed.any && moved.ok()) learn(weighed, trace::now_ns() - begun_ns, trace);
   return finish(request, moved, trace);
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "file/interfaces.h"
+#include "file/profiles.h"
 
 namespace penstock::file {
 
@@ -37,6 +38,7 @@ struct OpenNotice {
   int local_aggregators = 0;  ///< of each node; 0: every rank is one
   bool by_list = false;       ///< rank 0 has a list of nodes to aggregate
   bool may_decline = false;
+  plan::Setting setting;
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice>, "sent as bytes");
 
@@ -54,6 +56,7 @@ OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
   std::strncpy(facts.file_system, traits.file_system.c_str(), sizeof facts.file_system - 1);
   facts.node_local = traits.node_local;
   facts.coherent_between_nodes = traits.coherent_between_nodes;
+  facts.maps = traits.can_map && traits.maps_coherent;
   facts.striping = {traits.stripe_bytes, traits.stripe_count, traits.target_count, traits.block_bytes};
   facts.size_bytes = size_bytes;
   return facts;
@@ -135,9 +138,14 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     }
     notice.verdict = verdict_of(local, rank);
     if (local.ok()) notice.identity = file->store_file_->identity();
-    // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks.
     const comm::Topology& ranks = group.topology();
-    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local : plan::may_gather_on_a_node(ranks.size, processors());
+    notice.setting = {.ranks = ranks.size, .nodes = ranks.node_count, .ranks_in_node = ranks.ranks_in_node, .processors = processors()};
+    if (local.ok()) file->choose_profile(notice.facts, notice.setting.figures);
+    // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks, or the device is
+    // slow and nothing stands before it.
+    const bool cached = notice.setting.figures.file.cached != 0;
+    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local
+                                              : ranks.size > 1 && (!cached || plan::may_gather_on_a_node(ranks.size, processors()));
     notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && may_pay;
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;
@@ -157,6 +165,8 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   }
   PENSTOCK_TRY(status_of(notice.verdict, local, rank, path));
   file->facts_ = notice.facts;
+  file->setting_ = notice.setting;
+  file->setting_.ranks_in_node = group.topology().ranks_in_node;
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
@@ -187,6 +197,13 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     PENSTOCK_TRY(status_of(verdict, {}, rank, path));
   }
   return file;
+}
+
+void File::choose_profile(OpenedFacts& facts, model::Figures& figures) {
+  const FoundProfile found = find_profile(hints().profile, path_, facts.file_system, facts.node_local);
+  if (remark_.empty()) remark_ = found.remark;
+  figures = found.profile.figures;
+  std::strncpy(facts.profile, found.profile.name.c_str(), sizeof facts.profile - 1);
 }
 
 // The first rank of a node opens it for all: later its neighbours reach it through that rank's process, whatever its name means by then.

@@ -110,7 +110,9 @@ struct OpenedFacts {
   char file_system[32] = {};
   bool node_local = false;
   bool coherent_between_nodes = false;
+  bool maps = false;  ///< files can be mapped, and ranks of a node see each other's maps
   plan::Striping striping;
+  char profile[64] = {};  ///< what planning goes by: its name
   int interfaces = 0;  ///< of a node to the network, where that placed aggregators
   Offset size_bytes = 0;
 };
@@ -199,6 +201,8 @@ class File {
 
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(store::OpenOptions options);
+  /// Rank 0 finds what the machine and the file system cost.
+  void choose_profile(OpenedFacts& facts, model::Figures& figures);
   /// Opens the file on nodes other than rank 0's, while its name is there.  Collective.
   Status open_on_every_node();
   /// Finds out how many aggregators each node has by rank 0's list of nodes: those that cb_nodes asks for, or what the list allows, or what suits a striped file.
@@ -242,6 +246,20 @@ class File {
   [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
+  /// Whether all ranks had better move their own data in a collective access that all of them know alike.  On local aggregators.
+  bool better_alone(const plan::Accessed& all, bool write, bool planned);
+  /// A choice that was made; `any`: among several ways, so that it is worth learning from.
+  struct Weighed {
+    plan::Signature signature;
+    plan::Estimate estimate;
+    bool tried = false;
+    bool any = false;
+  };
+  /// How one rank's access goes: by hint, or by what the model and what was learned say.
+  Weighed weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes);
+  void learn(const Weighed& weighed, std::int64_t nanoseconds, trace::OpTrace& trace);
+  void learn_together(std::int64_t begun_ns, trace::OpTrace& trace);
+  [[nodiscard]] bool learns() const { return hints().learn != hints::Switch::kDisable; }
   [[nodiscard]] bool tries_gathering();
   void note_gathering(bool declined);
   /// What a strategy moved, counted, or its failure with the file's name.
@@ -287,6 +305,13 @@ class File {
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
+  plan::Setting setting_;         ///< the same on all ranks
+  // What was learned of this rank's own accesses, which may come from several threads, and of collective ones, which come one after another; there only the
+  // local aggregator learns, and only where it is the only one: others would have to be told.
+  std::mutex experience_mutex_;
+  plan::Experience experience_;
+  plan::Experience together_experience_;
+  Weighed weighed_;  ///< in the collective access that is under way
   // On one node that costs small calls more than it saves: the more calls in a row found so, the more of the next ones do not ask.  The same on all ranks,
   // which make the same calls in the same order.
   int calls_to_skip_ = 0;

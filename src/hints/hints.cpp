@@ -176,6 +176,8 @@ void read_fields(Hints& hints) {
   hints.local_aggregators = static_cast<int>(bytes_in_force(hints, "penstock_local_aggregators", hints.local_aggregators));
   hints.config_list = parse_config_list(in_force(hints, "cb_config_list")).value_or(std::vector<NodeLimit>());
   hints.interfaces = static_cast<int>(bytes_in_force(hints, "penstock_interfaces", hints.interfaces));
+  hints.profile = std::string(in_force(hints, "penstock_profile"));
+  hints.learn = switch_in_force(hints, "penstock_learn");
   hints.stripe_bytes = bytes_in_force(hints, "striping_unit", 0);
   hints.stripe_count = static_cast<int>(bytes_in_force(hints, "striping_factor", 0));
   hints.first_device = static_cast<int>(bytes_in_force(hints, "start_iodevice", -1));

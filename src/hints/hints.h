@@ -29,6 +29,8 @@ struct Hints {
   int local_aggregators = 0;  ///< of each node; 0: one
   std::vector<NodeLimit> config_list;  ///< from cb_config_list: aggregators of each node; empty: evenly
   int interfaces = 0;  ///< of a node, to the network; 0: to be found out
+  std::string profile;  ///< from penstock_profile; empty: to be found
+  Switch learn = Switch::kAutomatic;
   Offset stripe_bytes = 0;  ///< of a new file; 0: as the file system likes
   int stripe_count = 0;     ///< the same; -1: over all devices
   int first_device = -1;    ///< the same: its number; -1: as the file system likes

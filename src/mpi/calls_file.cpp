@@ -419,6 +419,7 @@ int get_info(MPI_File fh, MPI_Info* info_used) {
     pairs["romio_visibility_immediate"] = !several_nodes || facts.coherent_between_nodes ? "true" : "false";
     pairs["romio_filesystem_type"] = facts.file_system;
     pairs["penstock_store"] = "posix";
+    pairs["penstock_profile"] = facts.profile;
     // What was asked for says nothing of what the file got.
     for (const char* asked : {"striping_unit", "striping_factor", "start_iodevice"}) pairs.erase(asked);
     if (facts.striping.stripe_bytes > 0) {

@@ -156,17 +156,6 @@ bool may_gather_on_a_node(int ranks, int processors) {
   return ranks >= kManyRanks || (ranks >= kSomeRanks && ranks / 2 >= processors);
 }
 
-bool better_alone(const Accessed& all, int nodes) {
-  constexpr Offset kLargePiece = Offset{4} << 20;
-  constexpr Offset kPageBytes = 4096;
-  constexpr Offset kLeastOnANode = Offset{4} << 20;
-  constexpr Offset kDescribed = 16;
-  if (all.pieces <= 1 || all.bytes / all.pieces >= kLargePiece) return true;
-  if (nodes > 1) return false;
-  return all.bytes / all.pieces >= kPageBytes || all.bytes < kLeastOnANode || (all.end - all.first) / 2 > all.bytes ||
-         all.told_bytes > all.bytes / kDescribed;
-}
-
 Offset window_bytes(int local, Offset limit) {
   constexpr Offset kLeast = Offset{1} << 20;
   constexpr Offset kMessage = Offset{64} << 10;

@@ -62,6 +62,8 @@ struct Accessed {
   Offset bytes = 0;       ///< of data
   Offset pieces = 0;      ///< that they are made up of
   Offset team_span = 0;   ///< from the first to the last byte of a team, on average
+  Offset rank_span = 0;   ///< the same of a rank
+  bool fresh = false;     ///< writing: the file did not reach so far before
   Offset told_bytes = 0;  ///< of the description of what a team accesses, on average
 };
 
@@ -69,10 +71,6 @@ struct Accessed {
 /// that it has a piece on, which costs as much as ranks times pages; few ranks that have a processor each are as fast with that as with waiting for each
 /// other (measured with 2 to 16 ranks on 2 cores, pieces of 8 to 512 bytes).
 bool may_gather_on_a_node(int ranks, int processors);
-
-/// Whether ranks that may choose go to the file each for itself: the pieces are so large that handing them on costs more than it saves, or only one
-/// rank has a single one.  On one node (`nodes` is 1) also where they are not small, lie far apart, take long to describe, or are little altogether.
-bool better_alone(const Accessed& all, int nodes);
 
 /// Which part of the file is whose.  Each byte is in one window of one aggregator, and an aggregator goes through its windows round by round.
 ///

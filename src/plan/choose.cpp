@@ -1,58 +1,77 @@
-// The choice, by thresholds that were measured with bench/micro/strategies.cpp: two processes, interleaved pieces of 8
-// bytes to 64 KiB at 2 to 1024 times their length, page-cached files on tmpfs and ext4.  A cost model replaces them
-// with each machine's own figures.
+// What is allowed is decided here; what it costs is the model's.
 #include "plan/choose.h"
+
+#include <algorithm>
 
 namespace penstock::plan {
 
 namespace {
 
-/// Pieces this far apart, from start to start, are on pages of their own: a call for each costs less than a page fault
-/// or a page read in vain for each.  (Pieces of this length are covered too: they are at least their length apart.)
-constexpr Offset kDistanceMax = 4096;
-/// Where a good part of each page is written, a new page costs about the same by a call as by a mapping, and a mapping
-/// saves the calls: that outweighs its page faults up to pieces this far apart.
-constexpr Offset kWriteDistanceMax = 32768;
-constexpr Offset kWriteSparsity = 4;
-/// Mapping and unmapping cost as much as about ten calls.
-constexpr Offset kMappedPiecesMin = 16;
-/// Sieving copies everything into a buffer first, a mapping only faults it in.  That pays from this span on, and before
-/// it where the pieces are a small part of what lies between.
-constexpr Offset kMappedReadSpanMin = Offset{1} << 20;
-constexpr Offset kSparseReadRatio = 8;
-constexpr Offset kMappedReadPiecesMin = 64;
+using model::Way;
 
 bool can_map(const StoreFacts& facts) { return facts.can_map && facts.maps_coherent; }
 
-bool is_dense(const Pattern& pattern) {
-  return pattern.pieces > 1 && pattern.span_bytes / pattern.pieces < kDistanceMax;
-}
-
-bool is_dense_to_write(const Pattern& pattern) {
-  if (is_dense(pattern)) return true;
-  return pattern.pieces > 1 && pattern.span_bytes / pattern.pieces <= kWriteDistanceMax &&
-         pattern.span_bytes / kWriteSparsity <= pattern.bytes;
-}
-
-Choice choose_read(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints) {
-  using hints::Switch;
-  const bool may_map = can_map(facts) && facts.node_local;
-  if (hints.sieve_reads == Switch::kEnable) return pattern.pieces > 1 ? Choice::kSieved : Choice::kIndependent;
-  if (!is_dense(pattern)) return Choice::kIndependent;
-  if (hints.sieve_reads == Switch::kDisable)
-    return may_map && pattern.pieces >= kMappedPiecesMin ? Choice::kMapped : Choice::kIndependent;
-  const bool pays = pattern.span_bytes >= kMappedReadSpanMin || pattern.span_bytes / kSparseReadRatio > pattern.bytes;
-  return may_map && pays && pattern.pieces >= kMappedReadPiecesMin ? Choice::kMapped : Choice::kSieved;
-}
-
-Choice choose_write(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve) {
-  if (!is_dense_to_write(pattern)) return Choice::kIndependent;
-  if (may_sieve && hints.sieve_writes == hints::Switch::kEnable) return Choice::kSieved;
-  if (can_map(facts) && facts.node_local && pattern.pieces >= kMappedPiecesMin) return Choice::kMapped;
-  return Choice::kIndependent;
-}
-
 bool can_sieve_writes(const StoreFacts& facts) { return facts.node_local && facts.range_locks; }
+
+void allow_reads(const StoreFacts& facts, const hints::Hints& hints, Estimates& ways) {
+  if (hints.sieve_reads == hints::Switch::kEnable) return ways.add(Way::kSieved);
+  ways.add(Way::kIndependent);
+  if (can_map(facts) && facts.node_local) ways.add(Way::kMapped);
+  if (hints.sieve_reads != hints::Switch::kDisable) ways.add(Way::kSieved);
+}
+
+void allow_writes(const StoreFacts& facts, const hints::Hints& hints, bool may_sieve, Estimates& ways) {
+  if (may_sieve && hints.sieve_writes == hints::Switch::kEnable) return ways.add(Way::kSieved);
+  ways.add(Way::kIndependent);
+  if (can_map(facts) && facts.node_local) ways.add(Way::kMapped);
+}
+
+Estimates allowed(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes) {
+  const bool may_sieve = !pattern.write || (may_sieve_writes && can_sieve_writes(facts));
+  Estimates ways;
+  if (pattern.bytes == 0) {
+    ways.add(Way::kIndependent);
+    return ways;
+  }
+  switch (hints.strategy) {
+    case hints::Strategy::kIndependent:
+      ways.add(Way::kIndependent);
+      return ways;
+    case hints::Strategy::kMapped:
+      ways.add(can_map(facts) ? Way::kMapped : Way::kIndependent);
+      return ways;
+    case hints::Strategy::kSieved:
+      ways.add(may_sieve ? Way::kSieved : Way::kIndependent);
+      return ways;
+    case hints::Strategy::kTwoPhase:  // these two of collective calls only; this is about one rank's own access
+    case hints::Strategy::kTwoLayer:
+    case hints::Strategy::kAutomatic:
+      break;
+  }
+  if (pattern.pieces <= 1)
+    ways.add(Way::kIndependent);
+  else if (pattern.write)
+    allow_writes(facts, hints, may_sieve, ways);
+  else
+    allow_reads(facts, hints, ways);
+  return ways;
+}
+
+/// Where each of the node's ranks does as this one: side by side in the file where that has room between this one's pieces, else one behind the other.
+model::Workload workload_of(const Pattern& pattern, const hints::Hints& hints, const Setting& setting) {
+  const auto ranks = static_cast<double>(setting.ranks_in_node);
+  model::Workload work;
+  work.write = pattern.write;
+  work.fresh = pattern.fresh;
+  work.ranks = setting.ranks_in_node;
+  work.processors = setting.processors;
+  work.bytes = static_cast<double>(pattern.bytes) * ranks;
+  work.pieces = static_cast<double>(pattern.pieces) * ranks;
+  work.rank_span = static_cast<double>(pattern.span_bytes);
+  work.span = std::max(work.rank_span, work.bytes);
+  work.sieve_buffer = static_cast<double>(pattern.write ? hints.write_buffer_bytes : hints.read_buffer_bytes);
+  return work;
+}
 
 }  // namespace
 
@@ -62,22 +81,40 @@ bool wants_sieved_writes(const StoreFacts& facts, const hints::Hints& hints) {
   return hints.strategy == hints::Strategy::kAutomatic && hints.sieve_writes == hints::Switch::kEnable;
 }
 
-Choice choose(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes) {
-  const bool may_sieve = !pattern.write || (may_sieve_writes && can_sieve_writes(facts));
-  if (pattern.bytes == 0) return Choice::kIndependent;
-  switch (hints.strategy) {
-    case hints::Strategy::kIndependent:
-      return Choice::kIndependent;
-    case hints::Strategy::kMapped:
-      return can_map(facts) ? Choice::kMapped : Choice::kIndependent;
-    case hints::Strategy::kSieved:
-      return may_sieve ? Choice::kSieved : Choice::kIndependent;
-    case hints::Strategy::kTwoPhase:  // these two of collective calls only; this is about one rank's own access
-    case hints::Strategy::kTwoLayer:
-    case hints::Strategy::kAutomatic:
-      break;
-  }
-  return pattern.write ? choose_write(pattern, facts, hints, may_sieve) : choose_read(pattern, facts, hints);
+Estimates estimate(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes, const Setting& setting) {
+  Estimates ways = allowed(pattern, facts, hints, may_sieve_writes);
+  if (ways.decided()) return ways;
+  const model::Workload work = workload_of(pattern, hints, setting);
+  for (Estimate& way : ways.list()) way.seconds = model::predict(setting.figures, work, {.way = way.way}).sum();
+  return ways;
+}
+
+Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, const Setting& setting, const DomainRules& rules,
+                           int local_per_node) {
+  model::Workload work;
+  work.write = write;
+  work.fresh = all.fresh;
+  work.planned = planned;
+  work.ranks = setting.ranks;
+  work.nodes = setting.nodes;
+  work.processors = setting.processors;
+  work.bytes = static_cast<double>(all.bytes);
+  work.pieces = static_cast<double>(all.pieces);
+  work.span = static_cast<double>(all.end) - static_cast<double>(all.first);
+  work.rank_span = std::min(static_cast<double>(all.rank_span), work.span);
+  work.told_bytes = static_cast<double>(all.told_bytes);
+  Together together{{Way::kIndependent, model::predict(setting.figures, work, {.way = Way::kIndependent}).sum()}, {}};
+  const auto consider = [&](Way way) {
+    const double seconds = model::predict(setting.figures, work, {.way = way}).sum();
+    if (seconds < together.alone.seconds) together.alone = {way, seconds};
+  };
+  if (can_map(facts) && facts.node_local) consider(Way::kMapped);
+  if (!write) consider(Way::kSieved);
+  model::Candidate gathered{.way = local_per_node > 0 ? Way::kTwoLayer : Way::kTwoPhase, .local_per_node = local_per_node};
+  gathered.aggregators = rules.aggregators;
+  gathered.window = static_cast<double>(rules.window_bytes);
+  together.gathered = {gathered.way, model::predict(setting.figures, work, gathered).sum()};
+  return together;
 }
 
 }  // namespace penstock::plan

@@ -1,8 +1,15 @@
-// Which strategy an access takes: a pure function of the pattern, the store's traits and the hints.
+// Which strategy an access takes: pure functions of the pattern, the store's traits, the hints and what the machine's work costs.
 #pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
 
 #include "access/layout.h"
 #include "hints/hints.h"
+#include "model/predict.h"
+#include "plan/aggregation.h"
+#include "plan/experience.h"
 
 namespace penstock::plan {
 
@@ -17,19 +24,50 @@ struct StoreFacts {
 /// What an access looks like, cheaply: from bounds_of() and pieces_in().
 struct Pattern {
   bool write = false;
+  bool fresh = false;     ///< writing: it makes the file longer
   Offset bytes = 0;       ///< data
   Offset span_bytes = 0;  ///< from the first byte touched to the last
   Offset pieces = 0;
 };
 
-enum class Choice { kIndependent, kMapped, kSieved };
+/// Where ranks run, and what their work costs.
+struct Setting {
+  model::Figures figures{};
+  int ranks = 1;
+  int nodes = 1;
+  int ranks_in_node = 1;
+  int processors = 1;  ///< of a node
+};
 
 /// True when the hints ask for sieved writes and the store could do them: what to ask of file/sieve_lock.h.
 bool wants_sieved_writes(const StoreFacts& facts, const hints::Hints& hints);
 
-/// The strategy for one rank's access.  Local: uses nothing of other ranks, so ranks may differ.  A strategy that was
-/// asked for by hint but that the store cannot do safely falls back to kIndependent.  `may_sieve_writes`: the caller
-/// holds the right to (file/sieve_lock.h).
-Choice choose(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes);
+/// The ways that one rank's access may take, the simpler ones first; never none.
+class Estimates {
+ public:
+  void add(model::Way way) { estimates_[count_++] = {way, 0}; }
+  [[nodiscard]] std::span<Estimate> list() { return {estimates_.data(), count_}; }
+  [[nodiscard]] std::span<const Estimate> list() const { return {estimates_.data(), count_}; }
+  /// There is nothing to choose, and nobody predicted anything.
+  [[nodiscard]] bool decided() const { return count_ == 1; }
+
+ private:
+  std::array<Estimate, 3> estimates_{};
+  std::size_t count_ = 0;
+};
+
+/// Those that are safe and that the hints allow, with their predicted seconds where there are several.  Local: uses nothing of other ranks, so ranks may
+/// differ.  A strategy that was asked for by hint but that the store cannot do safely falls back to independent.  `may_sieve_writes`: the caller holds the right
+/// to (file/sieve_lock.h).  The ranks of the node are taken to do alike at the same time.
+Estimates estimate(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes, const Setting& setting);
+
+/// A collective access as all local aggregators know it: alone (each rank for itself, the best way that there is), or gathered.
+struct Together {
+  Estimate alone;
+  Estimate gathered;
+};
+/// The same on all ranks that pass the same.  `local_per_node`: local aggregators; 0: every rank is one.
+Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, const Setting& setting, const DomainRules& rules,
+                           int local_per_node);
 
 }  // namespace penstock::plan

@@ -23,8 +23,9 @@ struct Facts {
   Offset file_bytes = -1;        ///< as the lowest rank sees it, and whoever wrote by itself; for reads
   Offset pieces = 0;             ///< of the file, and the bytes they make up
   Offset bytes = 0;
+  Offset rank_spans = 0;         ///< from the first to the last byte of a rank, added up
+  std::int32_t accessing = 0;    ///< ranks that access anything
   std::int32_t code = 0;         ///< a failure: then nobody does anything
-  std::int32_t unused = 0;
 };
 
 /// A team's claims as a global aggregator knows them.
@@ -36,7 +37,6 @@ struct KeptPeer {
 /// What one rank keeps of a plan.  All offsets are those of the access that made it.
 struct KeptPlan {
   std::int64_t number = 0;    ///< the same on all ranks: of the call that made it
-  bool better_alone = false;  ///< plan::better_alone() said so
   bool exchanged = false;     ///< global aggregators know the claims of those that reach them
 
   // Of every rank.

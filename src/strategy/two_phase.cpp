@@ -197,7 +197,7 @@ class Engine {
     else if (plan_ != nullptr)
       plans().drop(plan_->number);  // who has been told what is not the same everywhere any more
     // Nothing has been moved.  What failed since all knew what all want is memory: then it goes without aggregation.
-    if (!agreed && !stop_ && access_.may_decline) return Moved{.declined = true};
+    if (!agreed && !stop_ && may_decline()) return Moved{.declined = true};
     if (!agreed || stop_) return outcome({.stopped = true});
     if (declined_) return outcome({.declined = true});
     if (leads())
@@ -283,7 +283,7 @@ class Engine {
     Ballot ballot;
     if (failure_.ok()) {
       const PhaseScope phase(access_.trace, Phase::kPlan);
-      ballot = plans().ballot(own_.claim, access_.may_decline);
+      ballot = plans().ballot(own_.claim, may_decline());
     }
     ballot.code = static_cast<std::int32_t>(failure_.code());
     ballot.file_bytes = seen_file_bytes_;
@@ -340,7 +340,10 @@ class Engine {
     std::size_t room = 0;
     for (auto i = static_cast<std::size_t>(ballot.count); i-- > 0;) {
       const KeptPlan& plan = *plans().find(ballot.candidates[i].plan);
-      if (!can_shift(plan, ballot.candidates[i].shift)) {
+      const Offset shift = ballot.candidates[i].shift;
+      // A team that is alone may change its mind; several would have to hear of it.
+      const bool too_little_known = !plan.exchanged && access_.placement.local.size() == 1 && !would_decline(plan, shift);
+      if (too_little_known || !can_shift(plan, shift)) {
         ballot.drop(i);
         continue;
       }
@@ -349,6 +352,16 @@ class Engine {
     }
     told_late_.resize(room);
     return {};
+  }
+
+  [[nodiscard]] bool may_decline() const { return access_.better_alone != nullptr; }
+
+  /// On a local aggregator, going by a plan once more.
+  [[nodiscard]] bool would_decline(const KeptPlan& plan, Offset shift) const {
+    if (!may_decline()) return false;
+    plan::Accessed all = plan.accessed;
+    all.fresh = all.fresh && shift != 0;  // at its own place it has been written
+    return access_.better_alone(all, true);
   }
 
   /// Claims of other teams are tried by those teams.
@@ -375,7 +388,7 @@ class Engine {
   Status go_by(const Candidate& candidate, Offset file_bytes) {
     plan_ = plans().use(candidate.plan);
     shift_ = candidate.shift == Candidate::kAnywhere ? 0 : candidate.shift;
-    declined_ = access_.may_decline && plan_->better_alone;
+    declined_ = !plan_->exchanged || would_decline(*plan_, shift_);
     if (declined_) return {};
     if (!access_.write) file_bytes_ = file_bytes;
     plan::Accessed all = plan_->accessed;
@@ -498,11 +511,11 @@ class Engine {
     try {
       auto kept = std::make_unique<KeptPlan>();
       kept->number = number_;
-      kept->better_alone = better_alone_;
       kept->exchanged = !declined_;
       kept->own = own_.claim;
       kept->own_claim = own_claim_;
       if (whole_.has_value()) kept->whole = whole_->claim;
+      if (leads()) kept->accessed = accessed_by_all();
       if (leads() && !declined_) keep_teams(*kept);
       plans().keep(std::move(kept));
     } catch (const std::bad_alloc&) {
@@ -511,7 +524,6 @@ class Engine {
 
   void keep_teams(KeptPlan& kept) {
     for (const Walk& walk : walks_) kept.claims.push_back(walk.claim);
-    kept.accessed = accessed_by_all();
     kept.told = std::move(told_);
     kept.all = std::move(all_);
     const Facts& mine = kept.all[team_index()];
@@ -575,7 +587,7 @@ class Engine {
       return Status();
     });
     if (failure_.ok()) mine = facts_of_team(told_.size());
-    if (failure_.ok() && rank() == access_.placement.local.front() && !access_.write) {
+    if (failure_.ok() && rank() == access_.placement.local.front() && (!access_.write || may_decline())) {
       const Result<Offset> size = access_.target.size();  // asked only now, when what each rank wrote before counts
       if (size.ok()) mine.file_bytes = std::max(mine.file_bytes, *size);
       if (!size.ok()) fail(size.status());
@@ -593,8 +605,7 @@ class Engine {
     if (place_ >= 0) guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
-    better_alone_ = plan::better_alone(accessed_by_all(), access_.comm.topology().node_count);
-    declined_ = access_.may_decline && better_alone_;
+    declined_ = may_decline() && access_.better_alone(accessed_by_all(), false);
     if (declined_) return {};
     PENSTOCK_TRY(exchange_claims(told_));
     if (!access_.write) cut_at_end_of_file();
@@ -657,6 +668,9 @@ class Engine {
   void count_asked(const Claim& claim) {
     asked_pieces_ += access::pieces_in(claim.tiling, claim.position, claim.bytes);
     asked_bytes_ += claim.bytes;
+    const access::Bounds bounds = access::bounds_of(claim.tiling, claim.position, claim.bytes);
+    asked_spans_ = checked_add(asked_spans_, bounds.end - bounds.first, asked_spans_) ? asked_spans_ : INT64_MAX;
+    ++asked_ranks_;
   }
 
   static Result<Claim> read_claim(std::span<const std::byte> tree, Offset position, Offset bytes) {
@@ -684,6 +698,8 @@ class Engine {
     facts.told_bytes = told_bytes;
     facts.pieces = asked_pieces_;
     facts.bytes = asked_bytes_;
+    facts.rank_spans = asked_spans_;
+    facts.accessing = asked_ranks_;
     facts.file_bytes = seen_file_bytes_;
     for (int member = 0; !alone() && member < access_.team.size(); ++member) facts.file_bytes = std::max(facts.file_bytes, board_->asked(member).file_bytes);
     for (const Walk& walk : walks_) {
@@ -731,9 +747,13 @@ class Engine {
 
   [[nodiscard]] plan::Accessed accessed_by_all() const {
     plan::Accessed all;
+    Offset spans = 0, ranks = 0, seen = -1;
     const auto teams = std::count_if(all_.begin(), all_.end(), [](const Facts& facts) { return facts.first < facts.end; });
     for (const Facts& facts : all_) {
+      seen = std::max(seen, facts.file_bytes);
       if (facts.first == facts.end) continue;
+      spans = checked_add(spans, facts.rank_spans, spans) ? spans : INT64_MAX;
+      ranks += facts.accessing;
       all.first = all.first == all.end ? facts.first : std::min(all.first, facts.first);
       all.end = std::max(all.end, facts.end);
       all.bytes = checked_add(all.bytes, facts.bytes, all.bytes) ? all.bytes : INT64_MAX;
@@ -741,6 +761,8 @@ class Engine {
       all.team_span += (facts.end - facts.first) / teams;
       all.told_bytes += static_cast<Offset>(facts.told_bytes) / teams;
     }
+    all.rank_span = spans / std::max<Offset>(ranks, 1);
+    all.fresh = access_.write && all.end > seen;
     return all;
   }
 
@@ -1445,10 +1467,11 @@ class Engine {
   std::vector<int> joined_;           ///< members of each claim
   Offset asked_pieces_ = 0;           ///< before they were joined
   Offset asked_bytes_ = 0;
+  Offset asked_spans_ = 0;
+  int asked_ranks_ = 0;
   std::int32_t other_code_ = 0;       ///< a member's failure
   std::vector<Facts> all_;
   std::vector<std::byte> told_;       ///< what the team accesses, as a message
-  bool better_alone_ = false;
   Agenda team_{domains_};      ///< of walks_, from the round behind the last one published on
   Step steps_[kSlots];
   std::vector<Message> messages_[kSlots];

@@ -4,6 +4,7 @@
 // Knows comm, plans and an aggregator's way to the file; nothing of views' semantics, pointers or MPI.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,14 +48,16 @@ struct Collective {
   std::byte* buffer = nullptr;
   CollectiveMemory& kept;
   Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
-  bool may_decline = false;  ///< the same on all ranks
+  /// Whether the ranks had better move their own data, by what all of them access and whether they have agreed on that before: asked on local aggregators, whose
+  /// answers are the same.  Empty, on all ranks alike: they never do.
+  std::function<bool(const plan::Accessed&, bool planned)> better_alone;
   trace::OpTrace& trace;
 };
 
 /// What came of it.
 struct Moved {
   Offset bytes = 0;
-  bool declined = false;  ///< on all ranks alike: plan::better_alone() said so, or there was no memory; nothing has been moved
+  bool declined = false;  ///< on all ranks alike: better_alone() said so, or there was no memory; nothing has been moved
   bool stopped = false;   ///< another rank failed before anything was moved
 };
 

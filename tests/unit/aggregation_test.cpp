@@ -96,22 +96,7 @@ TEST(Automatic, AsManyAsPay) {
   EXPECT_EQ(window_bytes(256, 4096), 4096);
 }
 
-TEST(Aggregation, LargePiecesAreBetterMovedAlone) {
-  const auto alone = [](Offset pieces, Offset bytes, int nodes) { return better_alone({.end = bytes, .bytes = bytes, .pieces = pieces}, nodes); };
-  EXPECT_TRUE(alone(0, 0, 2) && alone(1, 8, 2) && alone(16, Offset{16} << 22, 2));
-  EXPECT_FALSE(alone(2, 16, 2) || alone(1000, 4096000, 2));
-  // On one node all has to speak for it.
-  const Accessed small{.first = 100, .end = 100 + (Offset{16} << 20), .bytes = Offset{16} << 20, .pieces = Offset{16} << 14, .told_bytes = 1000};
-  const auto with = [&](auto change) {
-    Accessed changed = small;
-    change(changed);
-    return better_alone(changed, 1);
-  };
-  EXPECT_FALSE(with([](Accessed&) {}));
-  EXPECT_TRUE(with([](Accessed& all) { all.pieces = 4096; }));
-  EXPECT_TRUE(with([](Accessed& all) { all.end *= 3; }));
-  EXPECT_TRUE(with([](Accessed& all) { all.told_bytes = all.bytes / 8; }));
-  EXPECT_TRUE(with([](Accessed& all) { all.bytes /= 8, all.pieces /= 8, all.end = all.first + all.bytes; }));
+TEST(Aggregation, GatheringOnANodeIsForManyRanks) {
   EXPECT_TRUE(may_gather_on_a_node(16, 64) && may_gather_on_a_node(4, 2) && may_gather_on_a_node(4, 1));
   EXPECT_FALSE(may_gather_on_a_node(4, 4) || may_gather_on_a_node(2, 1) || may_gather_on_a_node(11, 6));
 }

@@ -3,14 +3,31 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "model/profile.h"
+
 namespace penstock::plan {
 namespace {
+
+using model::Way;
 
 constexpr StoreFacts kLocal = {.can_map = true, .maps_coherent = true, .node_local = true, .range_locks = true};
 constexpr StoreFacts kNetwork = {.can_map = true, .maps_coherent = false, .node_local = false, .range_locks = true};
 
 Pattern pieces(bool write, Offset count, Offset length, Offset distance) {
   return {.write = write, .bytes = count * length, .span_bytes = (count - 1) * distance + length, .pieces = count};
+}
+
+Setting setting_of(std::string_view profile, int ranks = 1) {
+  return {.figures = model::built_in_profile(profile)->figures, .ranks = ranks, .ranks_in_node = ranks, .processors = 2};
+}
+
+/// The way with the least predicted seconds, the simpler one of two that are alike.
+Way choose(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes, const Setting& setting = setting_of("tmpfs")) {
+  const Estimates ways = estimate(pattern, facts, hints, may_sieve_writes, setting);
+  const auto list = ways.list();
+  return std::min_element(list.begin(), list.end(), [](const Estimate& a, const Estimate& b) { return a.seconds < b.seconds; })->way;
 }
 
 hints::Hints with(hints::Strategy strategy) {
@@ -21,34 +38,75 @@ hints::Hints with(hints::Strategy strategy) {
 
 TEST(Choose, NothingAndOnePieceGoDirectly) {
   for (const bool write : {false, true}) {
-    EXPECT_EQ(choose({.write = write}, kLocal, {}, true), Choice::kIndependent);
-    EXPECT_EQ(choose(pieces(write, 1, 8, 0), kLocal, {}, true), Choice::kIndependent);
-    EXPECT_EQ(choose(pieces(write, 1, 1 << 20, 0), kLocal, {}, true), Choice::kIndependent);
+    EXPECT_EQ(choose({.write = write}, kLocal, {}, true), Way::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1, 8, 0), kLocal, {}, true), Way::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1, 1 << 20, 0), kLocal, {}, true), Way::kIndependent);
   }
 }
 
 TEST(Choose, ManySmallPieces) {
-  EXPECT_EQ(choose(pieces(true, 100'000, 8, 16), kLocal, {}, false), Choice::kMapped);
-  EXPECT_EQ(choose(pieces(false, 100'000, 8, 16), kLocal, {}, false), Choice::kMapped);
-  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kLocal, {}, false), Choice::kSieved);
-  EXPECT_EQ(choose(pieces(false, 100'000, 64, 1024), kLocal, {}, false), Choice::kMapped);
-  EXPECT_EQ(choose(pieces(true, 100'000, 8, 16), kNetwork, {}, false), Choice::kIndependent);
-  EXPECT_EQ(choose(pieces(false, 100'000, 64, 1024), kNetwork, {}, false), Choice::kSieved);
+  EXPECT_EQ(choose(pieces(true, 100'000, 8, 16), kLocal, {}, false), Way::kMapped);
+  EXPECT_EQ(choose(pieces(false, 100'000, 8, 16), kLocal, {}, false), Way::kMapped);
+  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kLocal, {}, false), Way::kSieved);
+  EXPECT_EQ(choose(pieces(false, 100'000, 64, 1024), kLocal, {}, false), Way::kMapped);
+  EXPECT_EQ(choose(pieces(true, 100'000, 8, 16), kNetwork, {}, false), Way::kIndependent);
+  EXPECT_EQ(choose(pieces(false, 100'000, 64, 1024), kNetwork, {}, false), Way::kSieved);
 }
 
 TEST(Choose, FewPiecesAreNotWorthAMapping) {
-  EXPECT_EQ(choose(pieces(true, 15, 8, 16), kLocal, {}, false), Choice::kIndependent);
-  EXPECT_EQ(choose(pieces(true, 16, 8, 16), kLocal, {}, false), Choice::kMapped);
-  EXPECT_EQ(choose(pieces(false, 2, 8, 16), kLocal, {}, false), Choice::kSieved);
+  EXPECT_EQ(choose(pieces(true, 5, 8, 16), kLocal, {}, false), Way::kIndependent);
+  EXPECT_EQ(choose(pieces(true, 64, 8, 16), kLocal, {}, false), Way::kMapped);
+  EXPECT_EQ(choose(pieces(false, 2, 8, 16), kLocal, {}, false), Way::kSieved);
 }
 
 TEST(Choose, LargeOrDistantPiecesGoDirectly) {
   for (const bool write : {false, true}) {
-    EXPECT_EQ(choose(pieces(write, 1000, 65536, 131072), kLocal, {}, true), Choice::kIndependent);
-    EXPECT_EQ(choose(pieces(write, 1000, 4096, 8192), kLocal, {}, true), write ? Choice::kMapped : Choice::kIndependent);
-    EXPECT_EQ(choose(pieces(write, 1000, 1024, 8192), kLocal, {}, true), Choice::kIndependent);
-    EXPECT_EQ(choose(pieces(write, 1000, 8, 8192), kLocal, {}, true), Choice::kIndependent);
-    EXPECT_NE(choose(pieces(write, 1000, 512, 1024), kLocal, {}, true), Choice::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1000, 65536, 131072), kLocal, {}, true), Way::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1000, 1024, 8192), kLocal, {}, true), Way::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1000, 8, 8192), kLocal, {}, true), Way::kIndependent);
+    EXPECT_NE(choose(pieces(write, 1000, 512, 1024), kLocal, {}, true), Way::kIndependent);
+    EXPECT_EQ(choose(pieces(write, 1000, 4096, 8192), kLocal, {}, true), Way::kIndependent);
+  }
+}
+
+TEST(Choose, RanksThatWouldWaitForOneAnotherInTheFileSystemMapIt) {
+  EXPECT_EQ(choose(pieces(true, 1000, 1024, 4096), kLocal, {}, true, setting_of("ssd", 1)), Way::kMapped);
+  EXPECT_EQ(choose(pieces(true, 1000, 4096, 8192), kLocal, {}, true, setting_of("tmpfs", 2)), Way::kMapped);
+}
+
+TEST(Choose, ASlowDeviceIsReadInOne) {
+  EXPECT_EQ(choose(pieces(false, 100, 4096, 65536), kNetwork, {}, false, setting_of("lustre")), Way::kSieved);
+  EXPECT_EQ(choose(pieces(false, 4, 4096, Offset{1} << 30), kNetwork, {}, false, setting_of("lustre")), Way::kIndependent);
+}
+
+constexpr Offset kMiB = Offset{1} << 20;
+
+Accessed dealt_out(Offset bytes, Offset piece) {
+  return {.first = 0, .end = bytes, .bytes = bytes, .pieces = bytes / piece, .team_span = bytes, .rank_span = bytes, .told_bytes = 100};
+}
+
+bool gathers(const Accessed& all, bool write, const StoreFacts& facts, const Setting& setting) {
+  const Together together = estimate_together(all, write, true, facts, setting, {.aggregators = setting.nodes, .window_bytes = kMiB}, 1);
+  return together.gathered.seconds < together.alone.seconds;
+}
+
+TEST(Choose, ManyRanksOfANodeGatherSmallPieces) {
+  const Setting many = setting_of("tmpfs", 16);
+  EXPECT_TRUE(gathers(dealt_out(16 * kMiB, 64), true, kLocal, many));
+  EXPECT_FALSE(gathers(dealt_out(64 * kMiB, 4 * kMiB), true, kLocal, many));
+  EXPECT_FALSE(gathers(dealt_out(4096, 64), true, kLocal, many));
+}
+
+TEST(Choose, NodesGatherWhatADeviceWouldSeekFor) {
+  Setting nodes = setting_of("lustre", 64);
+  nodes.nodes = 4;
+  nodes.ranks_in_node = 16;
+  nodes.processors = 16;
+  for (const bool write : {false, true}) {
+    EXPECT_TRUE(gathers(dealt_out(64 * kMiB, 4096), write, kNetwork, nodes));
+    Accessed blocks = dealt_out(64 * 64 * kMiB, 64 * kMiB);
+    blocks.rank_span = 64 * kMiB;
+    EXPECT_FALSE(gathers(blocks, write, kNetwork, nodes)) << "each rank has one large block";
   }
 }
 
@@ -56,29 +114,29 @@ TEST(Choose, HintsForceWhatIsSafe) {
   for (const bool write : {false, true}) {
     const Pattern small = pieces(write, 1000, 8, 16);
     const Pattern large = pieces(write, 1000, 65536, 131072);
-    EXPECT_EQ(choose(small, kLocal, with(hints::Strategy::kIndependent), true), Choice::kIndependent);
-    EXPECT_EQ(choose(large, kLocal, with(hints::Strategy::kMapped), false), Choice::kMapped);
-    EXPECT_EQ(choose(large, kNetwork, with(hints::Strategy::kMapped), false), Choice::kIndependent);
-    EXPECT_EQ(choose(large, kLocal, with(hints::Strategy::kSieved), true), Choice::kSieved);
+    EXPECT_EQ(choose(small, kLocal, with(hints::Strategy::kIndependent), true), Way::kIndependent);
+    EXPECT_EQ(choose(large, kLocal, with(hints::Strategy::kMapped), false), Way::kMapped);
+    EXPECT_EQ(choose(large, kNetwork, with(hints::Strategy::kMapped), false), Way::kIndependent);
+    EXPECT_EQ(choose(large, kLocal, with(hints::Strategy::kSieved), true), Way::kSieved);
     EXPECT_EQ(choose(large, kNetwork, with(hints::Strategy::kSieved), true),
-              write ? Choice::kIndependent : Choice::kSieved);
+              write ? Way::kIndependent : Way::kSieved);
   }
-  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, with(hints::Strategy::kSieved), false), Choice::kIndependent);
+  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, with(hints::Strategy::kSieved), false), Way::kIndependent);
 }
 
 TEST(Choose, SievingHints) {
   hints::Hints hints;
   hints.sieve_reads = hints::Switch::kEnable;
   hints.sieve_writes = hints::Switch::kEnable;
-  EXPECT_EQ(choose(pieces(false, 1000, 8, 8192), kLocal, hints, true), Choice::kSieved);
-  EXPECT_EQ(choose(pieces(false, 1, 8, 8), kLocal, hints, true), Choice::kIndependent);
-  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, true), Choice::kSieved);
-  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, false), Choice::kMapped);
+  EXPECT_EQ(choose(pieces(false, 1000, 8, 8192), kLocal, hints, true), Way::kSieved);
+  EXPECT_EQ(choose(pieces(false, 1, 8, 8), kLocal, hints, true), Way::kIndependent);
+  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, true), Way::kSieved);
+  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, false), Way::kMapped);
   hints.sieve_reads = hints::Switch::kDisable;
   hints.sieve_writes = hints::Switch::kDisable;
-  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kLocal, hints, true), Choice::kMapped);
-  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kNetwork, hints, true), Choice::kIndependent);
-  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, true), Choice::kMapped);
+  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kLocal, hints, true), Way::kMapped);
+  EXPECT_EQ(choose(pieces(false, 1000, 8, 16), kNetwork, hints, true), Way::kIndependent);
+  EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, true), Way::kMapped);
 }
 
 TEST(Choose, SievedWritesAreAskedForOnlyWhereTheyCanBeHad) {

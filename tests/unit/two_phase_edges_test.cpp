@@ -268,10 +268,9 @@ TEST(TwoPhaseEdges, ManyRanksOfANodeGatherSmallPieces) {
       EXPECT_EQ(out.moved[r], kBytes) << out.texts[r];
       EXPECT_TRUE(back.memory[r] == Bytes(static_cast<std::size_t>(kBytes), static_cast<std::byte>(r + 1)) && back.memory[r] == again.memory[r]) << "rank " << r;
     }
-    // Pieces with much between them are not worth gathering.
-    const std::int64_t expected = apart == kPiece * kRanks ? 1 : 0;
-    EXPECT_EQ(gathered(written), expected);
-    EXPECT_EQ(gathered(read), expected);
+    // Pieces with much between them are not worth gathering where each has to be written by itself; to read them, what lies between is read too.
+    EXPECT_EQ(gathered(written), apart == kPiece * kRanks ? 1 : 0);
+    EXPECT_EQ(gathered(read), 1);
   }
 }
 
@@ -279,6 +278,7 @@ TEST(TwoPhaseEdges, SmallCallsOnANodeStopAsking) {
   constexpr int kRanks = 12, kCalls = 200;
   store::MemoryStore store;
   hints::Hints hints = hints::defaults();
+  hints.learn = hints::Switch::kDisable;  // else one of them may be gathered to see what that takes
   trace::FileTrace counts;
   comm::run_ranks(
       kRanks,

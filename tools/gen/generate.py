@@ -109,9 +109,45 @@ def device_table_h(table: dict) -> str:
     out += "  std::int64_t requests_per_second;\n  std::int64_t random_latency_us;\n  std::int64_t sequential_latency_us;\n  bool serial;\n};\n\n"
     out += "constexpr DeviceRow kDeviceRows[] = {\n"
     for r in table["device"]:
-        numbers = [r["megabytes_per_second"], r["requests_per_second"], r["random_latency_us"], r["sequential_latency_us"]]
+        numbers = [
+            r["megabytes_per_second"],
+            r["requests_per_second"],
+            r["random_latency_us"],
+            r["sequential_latency_us"],
+        ]
         out += f"    {{{quoted(r['name'])}, {', '.join(map(str, numbers))}, {'true' if r['serial'] else 'false'}}},\n"
     return out + "};\n\n}  // namespace penstock::store\n"
+
+
+def figures_h(table: dict) -> str:
+    """The struct of doubles that a calibration profile is, and the rows that say where in it each number of a profile's TOML stands."""
+    sections: dict[str, list[dict]] = {}
+    for row in table["field"]:
+        sections.setdefault(row["section"], []).append(row)
+    types: dict[str, list[dict]] = {}
+    for section, rows in sections.items():  # network.inside and network.between are two of one type
+        kind = section.split(".")[0].capitalize()
+        if [r["name"] for r in types.setdefault(kind, rows)] != [r["name"] for r in rows]:
+            raise SystemExit(f"table/profile.toml: section {section} has not the fields that others of {kind} have")
+    built_in = [row["name"] for row in table["built_in"]]
+    out = BANNER + "#pragma once\n#include <cstddef>\n#include <string_view>\n\nnamespace penstock::model {\n\n"
+    for kind, rows in types.items():
+        out += f"struct {kind} {{\n" + "".join(f"  double {r['name']};  ///< {r['unit']}\n" for r in rows) + "};\n"
+    out += "\n/// All numbers of a profile, and nothing else: one array of doubles.\nstruct Figures {\n"
+    for section, rows in sections.items():
+        out += f"  {section.split('.')[0].capitalize()} {section.replace('.', '_')};\n"
+    out += "};\n\nstruct FieldRow {\n  std::string_view section;\n  std::string_view name;\n  std::string_view unit;\n"
+    out += "  double minimum;\n  std::size_t offset;  ///< in Figures\n"
+    out += f"  double built_in[{len(built_in)}];\n}};\n\nconstexpr FieldRow kFieldRows[] = {{\n"
+    for row in table["field"]:
+        where = f"offsetof(Figures, {row['section'].replace('.', '_')}.{row['name']})"
+        values = ", ".join(repr(float(row["built_in"][name])) for name in built_in)
+        texts = ", ".join(quoted(row[key]) for key in ("section", "name", "unit"))
+        out += f"    {{{texts}, {float(row['minimum'])!r}, {where}, {{{values}}}}},\n"
+    out += "};\n\n/// In the order of FieldRow::built_in.\nconstexpr std::string_view kBuiltInNames[] = {" + ", ".join(
+        map(quoted, built_in)
+    )
+    return out + "};\n\n}  // namespace penstock::model\n"
 
 
 def main(arguments: list[str]) -> int:

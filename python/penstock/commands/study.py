@@ -1,28 +1,17 @@
 """penstock study: measures a figure of a paper again and shows it as tables and pictures.  The measuring is in penstock/study/."""
 
 import datetime
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock import paths, show
+from penstock import machine, paths, profiles, show
 from penstock.commands.bench import save
 from penstock.ending import terminated_as_interrupted
 from penstock.failure import FINDINGS, USAGE, Failure
-from penstock.study import (
-    cases,
-    charts,
-    collective,
-    devices,
-    drawing,
-    interfaces,
-    page_cache,
-    runs,
-    shuffle,
-    tables,
-    tam,
-)
+from penstock.study import measured_model, model_tables, paper, tables, tam
 
 
 def numbers(option: str, text: str) -> tuple[int, ...]:
@@ -46,10 +35,7 @@ def default_prefix(name: str) -> Path:
     return paths.results_directory() / stamp / name
 
 
-Drawing = Callable[[dict[str, Any], Path], list[Path]]
-
-
-def draw(drawing: Drawing, result: dict[str, Any], prefix: Path) -> list[Path]:
+def drawn(prefix: Path, figures: Callable[[], list[Path]]) -> list[Path]:
     """The pictures; none, and a sentence, where there is nothing to draw them with."""
     try:
         import matplotlib  # noqa: F401
@@ -57,9 +43,15 @@ def draw(drawing: Drawing, result: dict[str, Any], prefix: Path) -> list[Path]:
         show.say("matplotlib is not installed: no pictures")
         return []
     try:
-        return drawing(result, prefix)
+        return figures()
     except OSError as error:
         raise Failure(f"{prefix}: the pictures can not be written: {error.strerror}") from error
+
+
+def draw(result: dict[str, Any], prefix: Path) -> list[Path]:
+    from penstock.study import drawing
+
+    return drawn(prefix, lambda: drawing.figures(result, prefix))
 
 
 def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
@@ -69,7 +61,7 @@ def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
     written = [prefix.with_name(f"{prefix.name}.json")]
     save(result, written[0])
     if result["cells"]:
-        written += draw(drawing.figures, result, prefix)
+        written += draw(result, prefix)
     if as_json:
         show.print_json(result)
     else:
@@ -82,108 +74,151 @@ def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
     return FINDINGS if result["findings"] or result["failures"] or result["interrupted"] else 0
 
 
-# Studies of storage
+# The cost model of collective I/O
 
 
-def named_directories(given: Sequence[str]) -> tuple[tuple[str, Path], ...]:
-    """ "ssd=/scratch" -> ("ssd", /scratch)."""
-    found = []
-    for text in given:
-        name, equals, directory = text.partition("=")
-        if not equals or not name or not Path(directory).is_dir():
-            raise Failure(f"--device {text!r}: expected NAME=DIR, with a directory that is there", USAGE)
-        found.append((name, Path(directory).absolute()))
-    if len({name for name, _ in found}) < len(found):
-        raise Failure("--device: expected a name once only", USAGE)
-    return tuple(found)
+def default_profile(directory: Path) -> profiles.Profile:
+    """The one that was measured on this machine and the directory's file system; else a built-in one."""
+    place = machine.file_system(directory)
+    found = profiles.find(machine.identity(), place.mount_point, place.kind, place.identifier)
+    return found or profiles.built_in(machine.built_in_for(place))
 
 
-def kinds(text: str, directories: Sequence[tuple[str, Path]]) -> tuple[str, ...]:
-    """The devices to pretend: those asked for, or all when no directory is named."""
-    if not text:
-        return () if directories else devices.KINDS
-    found = tuple(dict.fromkeys(word for word in text.split(",") if word))
-    for word in found:
-        if word not in devices.KINDS:
-            raise Failure(
-                f"--devices {text!r}: expected some of {', '.join(devices.KINDS)}, with commas between", USAGE
+def model_figures(result: dict[str, Any], prefix: Path) -> list[Path]:
+    from penstock.study import curves
+
+    path = prefix.with_name(f"{prefix.name}.png")
+    panels = []
+    for table in ("V", "VI"):
+        rows = [row for row in result["cells"] if row["table"] == table]
+        series = [
+            (text, [row[name] for row in rows])
+            for name, text in (
+                ("printed_seconds", "estimate, printed"),
+                ("computed_seconds", "estimate, computed"),
+                ("measured_seconds", "measured, printed"),
             )
-    if twice := set(found) & {name for name, _ in directories}:
-        raise Failure(f"--device {min(twice)}=DIR: expected another name, since --devices has it too", USAGE)
-    return found
+        ]
+        panels.append((f"Table {table}", [f"{row['device']}\n{row['access']}" for row in rows], series))
+    if result.get("here") and result["here"]["cells"]:
+        rows = result["here"]["cells"]
+        series = [
+            (text, [row[name] for row in rows])
+            for name, text in (
+                ("paper_seconds", "paper's model"),
+                ("penstock_seconds", "Penstock's model"),
+                ("measured_seconds", "measured"),
+            )
+        ]
+        groups = [f"{row['direction']}\n{row['access'][:5]}\nx{row['ranks']}" for row in rows]
+        panels.append(("measured here", groups, series))
+    curves.bars(panels, path)
+    return [path]
 
 
-def caches(text: str) -> tuple[int, ...] | None:
-    """ "64m,1g" -> bytes, ascending; "none" -> no limits; "" -> the study's own."""
-    if not text:
-        return None
-    if text == "none":
-        return ()
-    found = set()
-    for word in text.lower().split(","):
-        letter = " kmgt".find(word[-1:])
-        digits = word[:-1] if letter > 0 else word
-        if not digits.isdecimal() or int(digits) == 0 or len(digits) > 15:
-            raise Failure(f"--cache {text!r}: expected sizes such as 64m,1g with commas between, or none", USAGE)
-        found.add(int(digits) << (10 * max(0, letter)))
-    return tuple(sorted(found))
+def model_notes(rows: list[dict[str, Any]], errors: dict[str, float]) -> list[str]:
+    unexplained = [f"Table {row['table']}, {row['device']}, {row['access']}" for row in rows if not row["same_digits"]]
+    doubtful = [
+        f"{row['printed_error_percent']:g} % where its times give {row['error_percent']:.2f} % (Table {row['table']}, {row['device']}, {row['access']})"
+        for row in rows
+        if not row["same_error"]
+    ]
+    return [
+        f"No assumption gives the printed digits of: {'; '.join(unexplained) or 'none'}.",
+        f"Errors in brackets that differ from their times: {'; '.join(doubtful) or 'none'}.",
+        f"The paper's mean error is {errors['printed_mean_percent']:.3f} % of the brackets (4.93 % in its text) and {errors['mean_percent']:.3f} % of its times; "
+        f"the worst {errors['printed_worst_percent']:g} % and {errors['worst_percent']:.2f} %.",
+    ]
 
 
-def kernels_of(study: cases.Study, given: list[str]) -> tuple[str, ...]:
-    found = words(given)
-    for name in found:
-        if name not in study.kernels:
-            raise Failure(f"--kernel {name}: expected some of {', '.join(study.kernels)}", USAGE)
-    return found
-
-
-def storage_study(name: str) -> cases.Study:
-    known = {one.name: one for one in (page_cache.STUDY, interfaces.STUDY, collective.STUDY, shuffle.STUDY)}
-    return known[name]
-
-
-# The quick sizes: files of tens of megabytes.
-QUICK_SCALE = {"page-cache": 32, "interfaces": 64, "collective": 32, "shuffle": 128}
-
-
-def wanted_of(study: cases.Study, asked: dict[str, Any]) -> cases.Wanted:
-    """What the options mean; those that a study does not have are as if they were not given."""
-    full = asked["full"]
-    directories = named_directories(asked["device"] or [])
-    return cases.Wanted(
-        devices=kinds(asked["devices"], directories),
-        directories=directories,
-        mpis=words(asked["mpi"] or []),
-        ranks=asked.get("ranks", 4),
-        nodes=asked.get("nodes", 1) or (4 if full else 2),
-        ranks_per_node=numbers("--ranks-per-node", asked.get("ranks_per_node", "4")),
-        kernels=kernels_of(study, asked.get("kernel") or []) or default_kernels(study),
-        caches=caches(asked.get("cache", "")),
-        scale=asked["scale"] or (1 if full else QUICK_SCALE[study.name]),
-        rounds=asked["rounds"] or (3 if full else 2),
-        timeout_seconds=asked["timeout"] or (7200.0 if full else 120.0),
-    )
-
-
-def default_kernels(study: cases.Study) -> tuple[str, ...]:
-    return study.kernels if study.name == "page-cache" else study.kernels[:1]
-
-
-def run_of_storage(study: cases.Study, wanted: cases.Wanted, prefix: Path | None, as_json: bool) -> int:
-    with terminated_as_interrupted():
-        result = runs.run(study, wanted, show.say)
-    prefix = prefix or default_prefix(study.name)
-    written = [prefix.with_name(f"{prefix.name}.json")]
-    save(result, written[0])
-    if result["panels"]:
-        written += draw(charts.figure, result, prefix)
+def finish(result: dict[str, Any], prefix: Path, figures: list[Path], as_json: bool) -> None:
+    """`figures` are there already; the JSON goes beside them."""
+    written = prefix.with_name(f"{prefix.name}.json")
+    save(result, written)
     if as_json:
         show.print_json(result)
-    else:
-        charts.print_result(result, sys.stdout)
-    show.say(f"saved in {', '.join(map(str, written))}")
-    for kind, text in result["left_out"].items():
-        show.say(f"{kind} was left out: {text}")
-    for name, text in result["failures"].items():
+    show.say(f"saved in {', '.join(map(str, [written, *figures]))}")
+
+
+def made(prefix: Path) -> Path:
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{prefix.parent}: the directory can not be made: {error.strerror}") from error
+    return prefix
+
+
+def run_model(wanted: measured_model.Wanted | None, profile: str, prefix: Path | None, as_json: bool) -> int:
+    """The paper's tables; with `wanted`, measured here too.  An estimate that came out differently than before is a finding."""
+    rows = paper.cells()
+    errors = paper.errors(rows)
+    result: dict[str, Any] = {"study": "model", "cells": rows, "errors": errors, "notes": model_notes(rows, errors)}
+    if wanted is not None:
+        chosen = profiles.load(profile) if profile else default_profile(wanted.directory)
+        with terminated_as_interrupted():
+            result["here"] = measured_model.run(wanted, chosen, show.say)
+    prefix = made(prefix or default_prefix("model"))
+    figures = drawn(prefix, lambda: model_figures(result, prefix))
+    if not as_json:
+        model_tables.print_model(result, sys.stdout)
+    finish(result, prefix, figures, as_json)
+    here = result.get("here", {})
+    for name, text in here.get("failures", {}).items():
         show.say(f"{name} failed: {text}")
-    return FINDINGS if result["failures"] or result["left_out"] or result["interrupted"] else 0
+    as_expected = all(row["same_digits"] == row["explained"] for row in rows)
+    return 0 if as_expected and not here.get("failures") and not here.get("interrupted") else FINDINGS
+
+
+def tradeoff_devices(profile: profiles.Profile, nodes: int, per_node: int) -> list[tuple[str, Any]]:
+    """The calibrated machine as one device; requests are as large as the message, of an aggregator or of a rank."""
+    processors = len(os.sched_getaffinity(0)) * nodes
+
+    def platform(size: int) -> dict[str, float]:
+        return paper.platform_of(profile, nodes > 1, nodes, nodes * per_node, processors, size, size)
+
+    return [(profile.name, platform)]
+
+
+def paper_devices() -> list[tuple[str, Any]]:
+    def constant(device: dict[str, Any]) -> Callable[[int], dict[str, float]]:
+        return lambda _: paper.platform_of_paper(device)
+
+    return [(device["name"], constant(device)) for device in paper.printed()["device"]]
+
+
+def run_tradeoff(profile: str, nodes: int, per_node: int, prefix: Path | None, as_json: bool) -> int:
+    if profile:
+        chosen = profiles.load(profile)
+        devices, source = tradeoff_devices(chosen, nodes, per_node), chosen.said()
+    else:
+        devices, source = paper_devices(), "the paper's parameters"
+    rows = paper.tradeoff(devices, nodes, per_node)
+    as_printed = not profile and (nodes, per_node) == (4, 4)
+    notes = [
+        f"With {source}: one iteration on {nodes} nodes of {per_node} ranks, in which each node's aggregator accesses one message.",
+        "Benefit is individual less collective seconds, as the paper defines it; the shuffle is in it. Where it exceeds the shuffle, collective access pays "
+        "by the paper's reading; where it is positive, it is faster.",
+    ]
+    result = {
+        "study": "tradeoff",
+        "source": source,
+        "nodes": nodes,
+        "ranks_per_node": per_node,
+        "cells": rows,
+        "statements": paper.statements(rows) if as_printed else [],
+        "notes": notes,
+    }
+    prefix = made(prefix or default_prefix("tradeoff"))
+    picture = prefix.with_name(f"{prefix.name}.png")
+
+    def figures() -> list[Path]:
+        from penstock.study import curves
+
+        curves.tradeoff(rows, notes[0], picture)
+        return [picture]
+
+    drawings = drawn(prefix, figures)
+    if not as_json:
+        model_tables.print_tradeoff(result, sys.stdout)
+    finish(result, prefix, drawings, as_json)
+    return 0

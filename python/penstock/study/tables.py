@@ -63,29 +63,41 @@ TRAFFIC = (
 )
 
 
-def print_result(result: dict[str, Any], stream: IO[str]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+class Printer:
+    """Tables and sentences on a stream."""
 
-    console = Console(
-        file=stream, width=None if stream.isatty() else show.WIDTH_OF_A_PIPE, highlight=False, markup=False
-    )
+    def __init__(self, stream: IO[str]) -> None:
+        from rich.console import Console
 
-    def table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+        width = None if stream.isatty() else show.WIDTH_OF_A_PIPE
+        self._console = Console(file=stream, width=width, highlight=False, markup=False)
+
+    def say(self, text: str) -> None:
+        self._console.print(show.printable(text))
+
+    def table(self, headings: Sequence[str], lines: Sequence[Sequence[str]], left: Sequence[str] = ("",)) -> None:
+        """Columns whose heading is in `left` have words, the others numbers."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
         shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in headings:
-            shown.add_column(heading, justify="right" if heading else "left", no_wrap=not heading)
+            shown.add_column(heading, justify="left" if heading in left else "right", no_wrap=not heading)
         for line in lines:
             shown.add_row(*(Text(show.printable(cell)) for cell in line))
-        console.print(shown)
+        self._console.print(shown)
 
+
+def print_result(result: dict[str, Any], stream: IO[str]) -> None:
+    printer = Printer(stream)
     identity = ("mpi", "kernel", "ranks", "ranks_per_node", "direction", "local_aggregators")
     compared = {tuple(row[name] for name in identity): row for row in result["comparison"]}
     for title, rows in groups(result["cells"]):
-        console.print(f"{show.printable(title)}: milliseconds, means over the ranks")
-        table(TIMES, [seconds_cells(row) for row in rows])
-        table(TRAFFIC, [traffic_cells(row, compared.get(tuple(row[name] for name in identity))) for row in rows])
+        printer.say(f"{title}: milliseconds, means over the ranks")
+        printer.table(TIMES, [seconds_cells(row) for row in rows])
+        printer.table(
+            TRAFFIC, [traffic_cells(row, compared.get(tuple(row[name] for name in identity))) for row in rows]
+        )
     for note in result["notes"]:
-        console.print(show.printable(note))
+        printer.say(note)

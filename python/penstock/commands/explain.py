@@ -1,0 +1,337 @@
+"""penstock explain and penstock predict: the cost model's answers as tables.  The questions are put together in penstock/explanation.py."""
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock import explanation, machine, profiles, show
+from penstock.commands import report as report_command
+from penstock.explanation import Changes, Pattern
+from penstock.failure import USAGE, Failure
+from penstock.profiles import Profile
+from penstock.report import FileReport
+from penstock.study.tables import Printer
+
+LEFT_ALIGNED = ("", "way")
+
+
+@dataclass(frozen=True)
+class Described:
+    """A pattern as options say it."""
+
+    write: bool
+    ranks: int
+    nodes: int
+    rank_bytes: int
+    piece: int
+    pattern: str
+    collective: bool
+    calls: int
+
+
+SHAPES = ("interleaved", "blocks", "sparse")
+
+
+def checked(
+    read: bool, ranks: int, nodes: int, rank_bytes: str, piece: str, shape: str, independent: bool, calls: int
+) -> Described:
+    """Raises Failure (usage)."""
+    if shape not in SHAPES:
+        raise Failure(f"--shape {shape!r}: expected {', '.join(SHAPES)}", USAGE)
+    sizes = size("--bytes", rank_bytes), size("--piece", piece)
+    return Described(not read, ranks, nodes, *sizes, shape, not independent, calls)
+
+
+def size(option: str, text: str) -> int:
+    """ "4k" -> 4096: powers of 1024."""
+    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+    number, unit = text.rstrip("kKmMgGtT"), text[len(text.rstrip("kKmMgGtT")) :].lower()
+    try:
+        value = int(number) * units[unit]
+    except (ValueError, KeyError):
+        value = 0
+    if value < 1:
+        raise Failure(
+            f"{option} {text!r}: expected a number of bytes from 1 on, plain or with k, m, g or t behind it", USAGE
+        )
+    return value
+
+
+def profile_of(name: str, directory: Path) -> Profile:
+    """By name; else the one that was measured on this machine and the directory's file system, or the built-in one that fits it best."""
+    if name:
+        return profiles.load(name)
+    place = machine.file_system(directory if directory.is_dir() else Path())
+    found = profiles.find(machine.identity(), place.mount_point, place.kind, place.identifier)
+    return found or profiles.built_in(machine.built_in_for(place))
+
+
+def processors_of(given: int) -> int:
+    return given or len(os.sched_getaffinity(0))
+
+
+def described(given: Described, processors: int) -> Pattern:
+    return explanation.described(
+        write=given.write,
+        ranks=given.ranks,
+        nodes=min(given.nodes, given.ranks),
+        processors=processors_of(processors),
+        rank_bytes=given.rank_bytes,
+        piece=given.piece,
+        pattern=given.pattern,
+        collective=given.collective,
+        fresh=True,
+        calls=given.calls,
+    )
+
+
+def title(pattern: Pattern) -> str:
+    verb = "writes" if pattern.write else "reads"
+    where = f"{pattern.ranks} ranks on {pattern.nodes} node{'s' if pattern.nodes > 1 else ''}"
+    pieces = (
+        f"{show.amount(round(pattern.pieces))} pieces of {show.byte_amount(round(pattern.bytes / pattern.pieces))}"
+        if pattern.pieces
+        else ""
+    )
+    kind = "collective" if pattern.collective else "independent"
+    return f"{show.amount(pattern.calls)} {kind} {verb} of {where}, each {show.byte_amount(round(pattern.bytes))} in {pieces}"
+
+
+def shown(value: float) -> str:
+    return "-" if value == 0 else f"{value:.3g}"
+
+
+def label(row: dict[str, Any]) -> str:
+    if row["way"] == "two_layer":
+        return f"two_layer, {row['local_per_node']} local a node, {row['aggregators']} global"
+    return f"two_phase, {row['aggregators']} aggregators" if row["way"] == "two_phase" else str(row["way"])
+
+
+def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] | None, printer: Printer) -> None:
+    printer.say(title(pattern))
+    names = [
+        name
+        for name in explanation.TERMS
+        if any(row["terms"][name] for row in answer["candidates"]) or (took and took["terms"].get(name))
+    ]
+    lines = []
+    for place, row in sorted(enumerate(answer["candidates"]), key=lambda one: one[1]["seconds"]):
+        low, high = row["interval"]
+        mark = "least" if place == answer["chosen"] else ""
+        lines.append(
+            [
+                label(row),
+                mark,
+                f"{row['seconds']:.3g}",
+                f"{low:.2g} to {high:.2g}",
+                *(shown(row["terms"][name]) for name in names),
+            ]
+        )
+    if took:
+        lines.append(
+            [
+                f"{took['way'] or 'nothing'}, as it was",
+                "measured",
+                f"{took['seconds']:.3g}",
+                "",
+                *(shown(took["terms"].get(name, 0.0)) for name in names),
+            ]
+        )
+    printer.table(("way", "", "seconds", "between", *names), lines, LEFT_ALIGNED)
+    printer.say(explanation.because(answer["candidates"], answer["chosen"]))
+
+
+def explained(
+    pattern: Pattern,
+    profile: Profile,
+    took: dict[str, Any] | None = None,
+    changes: Changes | None = None,
+    mapped: bool | None = None,
+) -> dict[str, Any]:
+    answer = explanation.predicted(pattern, profile, changes, mapped)
+    return {
+        "title": title(pattern),
+        "pattern": pattern.work() | {"collective": pattern.collective, "calls": pattern.calls},
+        **answer,
+        "because": explanation.because(answer["candidates"], answer["chosen"]),
+        "measured": took,
+    }
+
+
+def measured(file: FileReport) -> dict[str, Any]:
+    terms = explanation.measured(file)
+    return {"way": explanation.taken(file), "seconds": sum(terms.values()), "terms": terms}
+
+
+def say_profile(profile: Profile) -> None:
+    show.say(f"by {profile.said()}" + ("" if profile.measured else "; penstock calibrate measures this machine"))
+
+
+def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int:
+    found = report_command.read(path)
+    answers = []
+    printer = Printer(sys.stdout)
+    for file in found.files:
+        patterns = explanation.of_report(file, processors_of(processors))
+        chosen_name = name or file.hints.get("penstock_profile", "")
+        try:
+            profile = profile_of(chosen_name, Path(file.file).parent)
+        except Failure:
+            if name:
+                raise
+            profile = profile_of("", Path(file.file).parent)
+        # Phases are of the whole open: beside one direction's prediction they mean something only where there was no other.
+        took = measured(file) if len(patterns) == 1 else None
+        rows = [explained(pattern, profile, took) for pattern in patterns]
+        answers.append(
+            {
+                "file": file.file,
+                "strategy": file.strategy,
+                "profile": profile.name,
+                "calls": rows,
+                "measured": measured(file),
+            }
+        )
+        if as_json:
+            continue
+        printer.say(f"{file.file}: carried out by {file.strategy}; predicted by {profile.said()}")
+        for pattern, row in zip(patterns, rows, strict=True):
+            print_answer(pattern, row, took, printer)
+        if len(patterns) > 1:
+            printer.say(f"measured, both directions together: {answers[-1]['measured']['seconds']:.3g} s")
+        if not patterns:
+            printer.say("nothing was read or written")
+    if as_json:
+        show.print_json({"files": answers})
+    show.print_problems(found, str(path))
+    return 0
+
+
+def explain_pattern(given: Described, name: str, directory: Path, processors: int, as_json: bool) -> int:
+    profile = profile_of(name, directory)
+    pattern = described(given, processors)
+    answer = explained(pattern, profile)
+    if as_json:
+        show.print_json(answer)
+        return 0
+    say_profile(profile)
+    print_answer(pattern, answer, None, Printer(sys.stdout))
+    return 0
+
+
+def alternatives(
+    base: Pattern, name: str, directory: Path, whats: list[Changes], names: list[str]
+) -> list[tuple[str, Pattern, Profile, Changes]]:
+    """As it is, and each change by itself."""
+    here = profile_of(name, directory)
+    rows = [("as it is", base, here, Changes())]
+    for change in whats:
+        text = ", ".join(
+            f"{value} {noun}"
+            for value, noun in (
+                (change.ranks, "ranks"),
+                (change.nodes, "nodes"),
+                (change.aggregators, "aggregators"),
+                (change.local, "local aggregators a node"),
+            )
+            if value is not None
+        )
+        rows.append((text, explanation.changed(base, change), here, change))
+    for other in names:
+        found = profiles.load(other)
+        rows.append((f"on {found.name}", base, found, Changes()))
+    return rows
+
+
+Rows = Callable[[Pattern], list[tuple[str, Pattern, Profile, Changes]]]
+
+
+def predict(base: Pattern, took: dict[str, Any] | None, rows: Rows, printer: Printer | None) -> dict[str, Any]:
+    """`rows`: makes the alternatives of the pattern.  `took`: what a run of it took.  `printer`: none where the results are for a program."""
+    answers: list[dict[str, Any]] = []
+    correction = 1.0
+    for text, pattern, profile, change in rows(base):
+        answer = explained(pattern, profile, None, change)
+        if not answers and took:
+            correction = correction_of(answer, took)
+        best = answer["candidates"][answer["chosen"]]
+        seconds = best["seconds"] * correction
+        answers.append(
+            {
+                "what": text,
+                "profile": profile.name,
+                "way": label(best),
+                "seconds": seconds,
+                "interval": [value * correction for value in best["interval"]],
+                "times_faster": answers[0]["seconds"] / seconds if answers and seconds else 1.0,
+            }
+        )
+    if printer:
+        printer.say(title(base))
+        printer.table(
+            ("", "way", "seconds", "between", "times faster", "profile"), lines_of(answers), (*LEFT_ALIGNED, "profile")
+        )
+        if took:
+            printer.say(
+                f"corrected by what the run took: {took['seconds']:.3g} s, {correction:.3g} times what is predicted for it"
+            )
+    return {"title": title(base), "measured": took, "correction": correction, "alternatives": answers}
+
+
+def correction_of(answer: dict[str, Any], took: dict[str, Any]) -> float:
+    """What the run really took, over what is predicted for the way it went: that carries over to what is asked about it."""
+    alike = [row["seconds"] for row in answer["candidates"] if row["way"] == took["way"] and row["seconds"] > 0]
+    return float(took["seconds"] / min(alike)) if alike and took["seconds"] > 0 else 1.0
+
+
+def lines_of(answers: list[dict[str, Any]]) -> list[list[str]]:
+    return [
+        [
+            one["what"],
+            one["way"],
+            f"{one['seconds']:.3g}",
+            "{:.2g} to {:.2g}".format(*one["interval"]),
+            f"{one['times_faster']:.3g}",
+            one["profile"],
+        ]
+        for one in answers
+    ]
+
+
+def predict_report(
+    path: Path, name: str, processors: int, whats: list[Changes], names: list[str], as_json: bool
+) -> int:
+    found = report_command.read(path)
+    printer = None if as_json else Printer(sys.stdout)
+    results = []
+    for file in found.files:
+        patterns = explanation.of_report(file, processors_of(processors))
+        took = measured(file) if len(patterns) == 1 else None
+        if printer:
+            printer.say(file.file)
+        rows = functools.partial(alternatives, name=name, directory=Path(file.file).parent, whats=whats, names=names)
+        results.append({"file": file.file, "predictions": [predict(one, took, rows, printer) for one in patterns]})
+    if as_json:
+        show.print_json({"files": results})
+    show.print_problems(found, str(path))
+    return 0
+
+
+def predict_pattern(
+    given: Described,
+    name: str,
+    directory: Path,
+    processors: int,
+    whats: list[Changes],
+    names: list[str],
+    as_json: bool,
+) -> int:
+    rows = functools.partial(alternatives, name=name, directory=directory, whats=whats, names=names)
+    result = predict(described(given, processors), None, rows, None if as_json else Printer(sys.stdout))
+    if as_json:
+        show.print_json(result)
+    return 0

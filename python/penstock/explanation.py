@@ -1,0 +1,235 @@
+"""What the cost model says of an access: candidates with their predicted seconds, and why the least is least.  Pure: asks penstock-model, prints nothing.
+
+An access is described by a user (Pattern) or taken from a report, as its average call.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock import model
+from penstock.profiles import Profile
+from penstock.report import FileReport
+
+# Terms of the model, by the phases of the report that they are measured as.
+TERMS = {
+    "file": ("read", "write"),
+    "copy": ("copy",),
+    "gather": ("gather",),
+    "merge": ("merge",),
+    "exchange": ("exchange",),
+    "communicate": ("communicate",),
+    "wait": ("wait",),
+}
+SAID = {
+    "file": "calls, bytes and page faults at the file",
+    "copy": "copying between buffers",
+    "gather": "handing data to local aggregators",
+    "merge": "joining descriptions",
+    "exchange": "telling descriptions",
+    "communicate": "sending data between aggregators",
+    "wait": "waiting for each other",
+}
+WAYS = ("independent", "mapped", "sieved", "two_phase", "two_layer")
+# What a prediction may be off by, up and down: with figures measured on the machine, and with built-in ones.
+FACTOR_MEASURED = 1.3
+FACTOR_BUILT_IN = 2.5
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One call of all ranks.  Bytes and pieces of all ranks together; spans from the first byte accessed to the last."""
+
+    write: bool
+    ranks: int
+    nodes: int
+    processors: int  # of a node
+    bytes: float
+    pieces: float
+    span: float
+    rank_span: float
+    collective: bool = True
+    fresh: bool = True
+    calls: int = 1
+
+    def work(self) -> dict[str, Any]:
+        return {
+            "write": self.write,
+            "fresh": self.fresh and self.write,
+            "planned": self.calls > 1,
+            "ranks": self.ranks,
+            "nodes": self.nodes,
+            "processors": self.processors,
+            "bytes": self.bytes,
+            "pieces": self.pieces,
+            "span": self.span,
+            "rank_span": self.rank_span,
+        }
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is asked to be otherwise; None and empty: as it is."""
+
+    ranks: int | None = None
+    nodes: int | None = None
+    aggregators: int | None = None
+    local: int | None = None
+
+
+def described(
+    *,
+    write: bool,
+    ranks: int,
+    nodes: int,
+    processors: int,
+    rank_bytes: int,
+    piece: int,
+    pattern: str,
+    collective: bool,
+    fresh: bool,
+    calls: int,
+) -> Pattern:
+    """`pattern`: interleaved (pieces of all ranks in turn), blocks (each rank's pieces together) or sparse (interleaved, as much again left out)."""
+    pieces = max(1, -(-rank_bytes // piece)) * ranks
+    total = float(rank_bytes * ranks)
+    span = 2 * total if pattern == "sparse" else total
+    rank_span = (
+        span - (ranks - 1) * min(piece, rank_bytes) * (span / total if total else 1)
+        if pattern != "blocks"
+        else float(rank_bytes)
+    )
+    if pattern == "blocks":
+        pieces = ranks  # what lies together goes in one piece
+    return Pattern(write, ranks, nodes, processors, total, pieces, span, rank_span, collective, fresh, calls)
+
+
+def of_report(file: FileReport, processors: int) -> list[Pattern]:
+    """The average call of each direction that moved anything.  Pieces and spans are shared out by bytes where there are both directions."""
+    patterns = []
+    moved = file.counters.get("bytes_read", 0) + file.counters.get("bytes_written", 0)
+    for write, calls_name, bytes_name in ((True, "calls_write", "bytes_written"), (False, "calls_read", "bytes_read")):
+        calls, data = file.counters.get(calls_name, 0), file.counters.get(bytes_name, 0)
+        if calls == 0 or data == 0:
+            continue
+        rounds = calls / file.ranks  # calls of each rank
+        share = data / moved
+        pieces = max(1.0, file.counters.get("pieces", 0) * share / rounds)
+        per_call = data / rounds
+        rank_span = max(file.counters.get("span_bytes", 0) * share / calls, per_call / file.ranks)
+        interleaved = rank_span > 1.01 * per_call / file.ranks
+        span = max(rank_span, per_call) if interleaved else per_call
+        patterns.append(
+            Pattern(
+                write,
+                file.ranks,
+                file.nodes,
+                processors,
+                per_call,
+                pieces,
+                span,
+                rank_span,
+                collective=file.counters.get("calls_collective", 0) > 0,
+                calls=max(1, round(rounds)),
+            )
+        )
+    return patterns
+
+
+def changed(pattern: Pattern, changes: Changes) -> Pattern:
+    """The same data of all ranks, by other ranks on other nodes."""
+    ranks = changes.ranks or pattern.ranks
+    nodes = min(changes.nodes or (pattern.nodes if ranks >= pattern.nodes else ranks), ranks)
+    interleaved = pattern.rank_span > 1.01 * pattern.bytes / pattern.ranks
+    rank_span = pattern.rank_span if interleaved else pattern.bytes / ranks
+    return replace(pattern, ranks=ranks, nodes=nodes, rank_span=rank_span, pieces=max(pattern.pieces, ranks))
+
+
+def figures_text(profile: Profile) -> str:
+    """The profile's numbers as penstock-model reads them, without what is for people."""
+    return (
+        "".join(f"{key} = {value!r}\n" for key, value in profile.figures.items())
+        + f'[profile]\nversion = 1\nname = "{profile.name}"\n'
+    )
+
+
+def candidates(pattern: Pattern, changes: Changes) -> list[dict[str, Any]]:
+    """Those with the numbers of aggregators that somebody asked for; none: all that there are."""
+    if changes.aggregators is None and changes.local is None:
+        return []
+    rows: list[dict[str, Any]] = [{"way": way} for way in ("independent", "mapped", "sieved")]
+    per_node = -(-pattern.ranks // pattern.nodes)
+    if pattern.collective:
+        aggregators = min(changes.aggregators or pattern.nodes, pattern.ranks)
+        if changes.local is None or changes.local < per_node:
+            rows.append({"way": "two_layer", "local_per_node": changes.local or 1, "aggregators": aggregators})
+        rows.append({"way": "two_phase", "aggregators": aggregators})
+    return rows
+
+
+def predicted(
+    pattern: Pattern, profile: Profile, changes: Changes | None = None, mapped: bool | None = None
+) -> dict[str, Any]:
+    """The answer of penstock-model, with seconds for all calls, and an interval for each candidate.  `mapped`: whether files can be mapped; None: where the
+    profile says that a page cache stands before the device, and on one node."""
+    asked = changes or Changes()
+    able = profile.figures["file.cached"] != 0 and pattern.nodes == 1 if mapped is None else mapped
+    request: dict[str, Any] = {
+        "operation": "predict",
+        "profile": profile.name,
+        "profile_text": figures_text(profile),
+        "work": pattern.work(),
+        "possible": {"collective": pattern.collective, "mapped": able, "sieved_reads": True, "sieved_writes": False},
+    }
+    wanted = [
+        row
+        for row in candidates(pattern, asked)
+        if (able or row["way"] != "mapped") and not (pattern.write and row["way"] == "sieved")
+    ]
+    if wanted:
+        request["candidates"] = wanted
+    answer = model.ask([request])[0]
+    factor = FACTOR_MEASURED if profile.measured else FACTOR_BUILT_IN
+    for row in answer["candidates"]:
+        row["seconds"] *= pattern.calls
+        row["terms"] = {name: value * pattern.calls for name, value in row["terms"].items()}
+        row["interval"] = [row["seconds"] / factor, row["seconds"] * factor]
+    return answer
+
+
+def taken(file: FileReport) -> str:
+    """The way that carried out most accesses; empty when there were none."""
+    counts = {way: file.counters.get(way, 0) for way in WAYS}
+    most = max(counts, key=lambda way: counts[way])
+    return most if counts[most] else ""
+
+
+def measured(file: FileReport) -> dict[str, float]:
+    """Seconds by the model's terms, mean over the ranks; other: what the model has no term for."""
+    terms = {
+        term: sum(file.mean(file.phases[name]) for name in names if name in file.phases)
+        for term, names in TERMS.items()
+    }
+    known = {name for names in TERMS.values() for name in names}
+    terms["other"] = sum(
+        file.mean(value) for name, value in file.phases.items() if name not in known and name not in ("open", "sync")
+    )
+    return terms
+
+
+def because(rows: Sequence[dict[str, Any]], chosen: int) -> str:
+    """One sentence: what the least saves against the next best way, and where."""
+    best = rows[chosen]
+    others = [row for row in rows if row["way"] != best["way"]]
+    if not others:
+        return f"{best['way']} is the only way there is."
+    rival = min(others, key=lambda row: row["seconds"])
+    gains = {name: rival["terms"][name] - best["terms"][name] for name in best["terms"]}
+    most = max(gains, key=lambda name: gains[name])
+    loss = min(gains, key=lambda name: gains[name])
+    ratio = rival["seconds"] / best["seconds"] if best["seconds"] > 0 else float("inf")
+    text = f"{best['way']} is predicted to take {best['seconds']:.4g} s, {ratio:.3g} times less than {rival['way']}"
+    if gains[most] > 0:
+        text += f": it saves {gains[most]:.3g} s of {SAID[most]}"
+        text += f" and spends {-gains[loss]:.3g} s more on {SAID[loss]}" if gains[loss] < -0.05 * gains[most] else ""
+    return text + "."

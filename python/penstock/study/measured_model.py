@@ -1,0 +1,286 @@
+"""Individual and collective access measured here, with the paper's estimate and Penstock's own beside each.
+
+Starts the kernel interleave under the library, on a test bed or on pretended nodes of this machine; reads its reports.  Knows neither the command line
+nor how results are shown.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock import model, paths, report
+from penstock.failure import USAGE, Failure
+from penstock.profiles import Profile
+from penstock.study import breakdown, paper
+from penstock.study.tam import launching
+
+Progress = Callable[[str], None]
+NOT_ACCESS = ("open", "sync")
+ACCESSES = {"individual": "independent", "collective": "two_phase"}
+UNKNOWN_OPERATION = "operation: expected one of"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for, read once."""
+
+    ranks: tuple[int, ...]
+    ranks_per_node: int
+    mpis: tuple[str, ...]
+    bed: str  # "": pretended nodes of this machine
+    directory: Path
+    transfer_bytes: int  # one piece of a rank
+    segments: int  # pieces of each rank
+    buffer_bytes: int
+    rounds: int
+    durable: bool  # count making data durable
+    timeout_seconds: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    mpi: Any  # launching.Mpi
+    ranks: int
+    nodes: int
+    access: str
+
+    def name(self) -> str:
+        return f"{self.mpi.name} x{self.ranks} on {self.nodes} {self.access}"
+
+
+def cells_of(wanted: Wanted, mpis: Sequence[Any]) -> list[Cell]:
+    return [
+        Cell(mpi, ranks, -(-ranks // wanted.ranks_per_node), access)
+        for mpi in mpis
+        for ranks in wanted.ranks
+        for access in ACCESSES
+    ]
+
+
+# Runs
+
+
+def line_of(cell: Cell, wanted: Wanted, file: Path, log: Path) -> list[str]:
+    """penstock run or penstock testbed run, with everything that a user would type."""
+    starter = launching()
+    words = [str(cell.mpi.program("interleave")), "-b", str(wanted.transfer_bytes), "-s", str(wanted.segments)]
+    words += ["--collective" if cell.access == "collective" else "--independent", "--no-shifted", "--json"]
+    words += ["--sync" if wanted.durable else "--no-sync", "--file", str(file)]
+    where = ["run"]
+    if wanted.bed:
+        where = ["testbed", "run", "--name", wanted.bed, "--per-node", str(wanted.ranks_per_node)]
+    hints = [f"cb_nodes={cell.nodes}", f"cb_buffer_size={wanted.buffer_bytes}"]
+    asked = [word for hint in hints for word in ("--hints", hint)]
+    asked += ["--strategy", ACCESSES[cell.access], "--report", str(log)]
+    start = [sys.executable, str(paths.PACKAGE / "__main__.py"), *where, *asked]
+    return [*start, *starter.line(cell.mpi, cell.ranks, words)]
+
+
+def environment_of(cell: Cell, wanted: Wanted) -> dict[str, str]:
+    changed: dict[str, str] = launching().environment(cell.mpi, cell.ranks)
+    for name in ("PENSTOCK_HINTS", "PENSTOCK_BYPASS", "PENSTOCK_REPORT", "PENSTOCK_RANKS_PER_NODE"):
+        changed.pop(name, None)
+    if not wanted.bed:
+        changed["PENSTOCK_RANKS_PER_NODE"] = str(wanted.ranks_per_node)
+    return changed
+
+
+def access_seconds(sample: dict[str, Any], durable: bool) -> float:
+    """Mean over ranks inside the access calls: not opening and closing; making durable when it counts."""
+    left_out = [name for name in NOT_ACCESS if not (durable and name == "sync")]
+    return float(sum(value["mean"] for name, value in sample["phases"].items() if name not in left_out))
+
+
+def run_once(cell: Cell, wanted: Wanted, scratch: Path) -> dict[str, float]:
+    """Seconds by direction.  Raises launching.LaunchFailure, also when bytes came back wrong."""
+    starter = launching()
+    file, log = scratch / "data", scratch / "report.jsonl"
+    log.unlink(missing_ok=True)
+    line = line_of(cell, wanted, file, log)
+    try:
+        starter.result(line, environment_of(cell, wanted), wanted.timeout_seconds)
+        found = report.read(log) if log.is_file() else report.Report()
+    finally:
+        file.unlink(missing_ok=True)
+    seconds = {}
+    for direction in ("write", "read"):
+        mine = [one for one in found.files if breakdown.direction_of(one) == direction]
+        if not mine:
+            raise starter.LaunchFailure(f"{' '.join(line)}: nothing of {direction} in its report")
+        seconds[direction] = access_seconds(breakdown.sample(mine, cell.ranks), wanted.durable)
+    return seconds
+
+
+# Estimates
+
+
+def question_of_paper(cell: Cell, wanted: Wanted, profile: Profile, write: bool, processors: int) -> dict[str, Any]:
+    """With the assumption that gives the paper's Table V: tau 1, an aggregator's iterations are its part of the data over the buffer."""
+    total = wanted.transfer_bytes * wanted.segments * cell.ranks
+    buffer = min(wanted.buffer_bytes, max(1, total // cell.nodes))
+    platform = paper.platform_of(
+        profile,
+        between_nodes=bool(wanted.bed) and cell.nodes > 1,
+        aggregators=cell.nodes,
+        ranks=cell.ranks,
+        processors=processors,
+        buffer_bytes=buffer,
+        piece_bytes=wanted.transfer_bytes,
+        write=write,
+        durable=wanted.durable,
+    )
+    workload = {
+        "total_mb": total / paper.MB,
+        "buffer_mb": buffer / paper.MB,
+        "ranks": cell.ranks,
+        "aggregators": cell.nodes,
+        "iterations": -(-total // (cell.nodes * buffer)),
+        "shuffled_share": 1.0,
+    }
+    return {"operation": "paper", "platform": platform, "workload": workload}
+
+
+def question_of_ours(cell: Cell, wanted: Wanted, profile: Profile, write: bool, processors: int) -> dict[str, Any]:
+    total = wanted.transfer_bytes * wanted.segments * cell.ranks
+    pieces = wanted.segments * cell.ranks
+    return {
+        "operation": "predict",
+        "profile": profile.name,
+        "profile_text": figures_text(profile, wanted.durable),
+        "work": {
+            "write": write,
+            "fresh": write,
+            "ranks": cell.ranks,
+            # Pretended nodes share a memory, and a test bed's nodes the processors of the machine.
+            "nodes": cell.nodes if wanted.bed else 1,
+            "processors": max(1, processors // cell.nodes) if wanted.bed else processors,
+            "bytes": total,
+            "pieces": pieces,
+            "span": total,
+            "rank_span": total - (cell.ranks - 1) * wanted.transfer_bytes,
+        },
+        "candidates": [
+            {"way": ACCESSES[cell.access], "aggregators": cell.nodes, "window": wanted.buffer_bytes},
+        ],
+    }
+
+
+def figures_text(profile: Profile, durable: bool) -> str:
+    """The profile as penstock-model reads it; `durable`: as if there were no page cache before the device."""
+    figures = profile.figures | ({"file.cached": 0.0} if durable else {})
+    return "".join(f"{key} = {value!r}\n" for key, value in figures.items()) + "[profile]\nversion = 1\n"
+
+
+def estimates(cell: Cell, wanted: Wanted, profile: Profile, write: bool, processors: int) -> tuple[float, float | None]:
+    """The paper's, and ours where penstock-model has an operation for it."""
+    asked = (question_of_paper, question_of_ours)
+    of_paper, ours = model.answers([question(cell, wanted, profile, write, processors) for question in asked])
+    if "error" in of_paper:
+        raise Failure(f"{model.PROGRAM}: {of_paper['error']}")
+    if "error" in ours and not ours["error"].startswith(UNKNOWN_OPERATION):
+        raise Failure(f"{model.PROGRAM}: {ours['error']}")
+    return of_paper[f"{cell.access}_seconds"], None if "error" in ours else ours["candidates"][0]["seconds"]
+
+
+def percent(estimated: float | None, measured: float) -> float | None:
+    return None if estimated is None or measured <= 0 else 100 * (estimated - measured) / measured
+
+
+def rows_of(
+    cell: Cell, samples: Sequence[dict[str, float]], wanted: Wanted, profile: Profile, processors: int
+) -> list[dict[str, Any]]:
+    rows = []
+    for direction in ("write", "read"):
+        measured = statistics.median(sample[direction] for sample in samples)
+        of_paper, ours = estimates(cell, wanted, profile, direction == "write", processors)
+        rows.append(
+            {
+                "mpi": cell.mpi.name,
+                "ranks": cell.ranks,
+                "nodes": cell.nodes,
+                "access": cell.access,
+                "direction": direction,
+                "bytes": wanted.transfer_bytes * wanted.segments * cell.ranks,
+                "rounds": len(samples),
+                "measured_seconds": measured,
+                "paper_seconds": of_paper,
+                "paper_error_percent": percent(of_paper, measured),
+                "penstock_seconds": ours,
+                "penstock_error_percent": percent(ours, measured),
+            }
+        )
+    return rows
+
+
+def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Mean and worst error of each model, sign left out."""
+    found = {}
+    for name in ("paper", "penstock"):
+        errors = [abs(row[f"{name}_error_percent"]) for row in rows if row[f"{name}_error_percent"] is not None]
+        if errors:
+            found[name] = {"mean_percent": statistics.fmean(errors), "worst_percent": max(errors)}
+    return found
+
+
+def run(wanted: Wanted, profile: Profile, progress: Progress) -> dict[str, Any]:
+    """Every cell, every other round backwards.  An MPI that can not do it is told among the failures."""
+    starter = launching()
+    try:
+        mpis = starter.installed(paths.library_directory().parent, wanted.mpis)
+    except SystemExit as missing:
+        raise Failure(str(missing)) from None
+    mpis = mpis if wanted.mpis else mpis[:1]
+    plan = cells_of(wanted, mpis)
+    samples: dict[Cell, list[dict[str, float]]] = {cell: [] for cell in plan}
+    failures: dict[str, str] = {}
+    if not wanted.directory.is_dir():
+        raise Failure(f"--directory {wanted.directory}: there is no such directory", USAGE)
+    scratch = Path(tempfile.mkdtemp(prefix="penstock-study-", dir=wanted.directory))
+    interrupted = False
+    try:
+        for number in range(wanted.rounds):
+            for cell in plan[:: 1 if number % 2 == 0 else -1]:
+                if cell.name() in failures:
+                    continue
+                progress(f"round {number + 1} of {wanted.rounds}: {cell.name()}")
+                try:
+                    samples[cell].append(run_once(cell, wanted, scratch))
+                except (starter.LaunchFailure, OSError, subprocess.SubprocessError) as failure:
+                    failures[cell.name()] = str(failure)
+                    progress(f"{cell.name()}: {failure}")
+    except KeyboardInterrupt:
+        progress("interrupted: what has been measured follows")
+        interrupted = True
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    processors = len(os.sched_getaffinity(0))
+    rows = [
+        row
+        for cell, found in samples.items()
+        if found and cell.name() not in failures
+        for row in rows_of(cell, found, wanted, profile, processors)
+    ]
+    where = f"test bed {wanted.bed}" if wanted.bed else "pretended nodes of this machine"
+    return {
+        "where": where,
+        "profile": profile.said(),
+        "settings": {
+            "ranks_per_node": wanted.ranks_per_node,
+            "transfer_bytes": wanted.transfer_bytes,
+            "segments": wanted.segments,
+            "buffer_bytes": wanted.buffer_bytes,
+            "durable": wanted.durable,
+            "rounds": wanted.rounds,
+        },
+        "cells": rows,
+        "errors": summary_of(rows),
+        "failures": failures,
+        "interrupted": interrupted,
+    }

@@ -1,0 +1,178 @@
+"""What penstock explain and predict make of patterns and reports."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from penstock import explanation, paths, profiles
+from penstock.commands import explain as command
+from penstock.explanation import Changes
+from penstock.failure import Failure
+from penstock.report import FileReport, Seconds
+
+pytestmark = pytest.mark.skipif(not paths.program("penstock-model").is_file(), reason="penstock-model is not built")
+
+
+def described(**changed):
+    given = {
+        "write": True,
+        "ranks": 16,
+        "nodes": 1,
+        "processors": 2,
+        "rank_bytes": 1 << 20,
+        "piece": 64,
+        "pattern": "interleaved",
+        "collective": True,
+        "fresh": True,
+        "calls": 1,
+    }
+    return explanation.described(**(given | changed))
+
+
+def file_report(**changed) -> FileReport:
+    counters = {
+        "calls_write": 16,
+        "calls_collective": 16,
+        "bytes_written": 16 << 20,
+        "pieces": 1 << 18,
+        "span_bytes": 16 * (16 << 20),
+        "mapped": 16,
+    }
+    report = FileReport(
+        file="/nowhere/data",
+        store="posix",
+        file_system="tmpfs",
+        mpi="mpich",
+        ranks=16,
+        nodes=1,
+        opened=0.0,
+        open_seconds=1.0,
+        strategy="mapped",
+        counters=counters,
+        wall=Seconds(1.6, 0.1),
+        phases={
+            "write": Seconds(0.8, 0.05),
+            "copy": Seconds(0.4, 0.03),
+            "plan": Seconds(0.16, 0.01),
+            "open": Seconds(9, 9),
+        },
+        background=Seconds(0, 0),
+        hints={},
+        complaints=[],
+        errors=[],
+    )
+    return replace(report, **changed)
+
+
+def test_patterns_by_shape():
+    assert described().pieces == 1 << 18
+    assert described().rank_span == (16 << 20) - 15 * 64
+    blocks = described(pattern="blocks")
+    assert (blocks.pieces, blocks.rank_span, blocks.span) == (16, 1 << 20, 16 << 20)
+    assert described(pattern="sparse").span == 32 << 20
+    assert described(rank_bytes=100, piece=64).pieces == 32
+
+
+def test_a_report_gives_its_average_call():
+    (pattern,) = explanation.of_report(file_report(), 2)
+    assert (pattern.write, pattern.calls, pattern.bytes, pattern.pieces) == (True, 1, 16 << 20, 1 << 18)
+    assert pattern.rank_span == pattern.span == 16 << 20
+    assert pattern.collective
+    nothing = file_report(counters={})
+    assert explanation.of_report(nothing, 2) == []
+    both = file_report(counters=file_report().counters | {"calls_read": 32, "bytes_read": 16 << 20})
+    assert [one.write for one in explanation.of_report(both, 2)] == [True, False]
+
+
+def test_measured_terms_leave_opening_out():
+    terms = explanation.measured(file_report())
+    assert terms["file"] == pytest.approx(0.05)
+    assert terms["copy"] == pytest.approx(0.025)
+    assert terms["other"] == pytest.approx(0.01)
+    assert explanation.taken(file_report()) == "mapped"
+    assert explanation.taken(file_report(counters={})) == ""
+
+
+@pytest.mark.parametrize("name", profiles.built_in_names())
+def test_every_candidate_has_its_terms_and_its_interval(name):
+    answer = explanation.predicted(described(), profiles.built_in(name))
+    ways = {row["way"] for row in answer["candidates"]}
+    assert {"independent", "two_phase", "two_layer"} <= ways
+    assert ("mapped" in ways) == (name != "lustre")
+    for row in answer["candidates"]:
+        assert sum(row["terms"].values()) == pytest.approx(row["seconds"])
+        assert row["interval"][0] < row["seconds"] < row["interval"][1]
+    least = min(row["seconds"] for row in answer["candidates"])
+    assert answer["candidates"][answer["chosen"]]["seconds"] <= 1.02 * least
+    assert explanation.because(answer["candidates"], answer["chosen"]).endswith(".")
+
+
+def test_so_many_calls_take_so_many_times_as_long():
+    one = explanation.predicted(described(pattern="blocks"), profiles.built_in("hdd"), Changes(aggregators=2))
+    many = explanation.predicted(
+        described(pattern="blocks", calls=10), profiles.built_in("hdd"), Changes(aggregators=2)
+    )
+    assert many["candidates"][0]["seconds"] == pytest.approx(10 * one["candidates"][0]["seconds"])
+
+
+def test_without_collective_calls_nobody_aggregates():
+    answer = explanation.predicted(described(collective=False), profiles.built_in("tmpfs"))
+    assert {row["way"] for row in answer["candidates"]} == {"independent", "mapped"}
+
+
+def test_changes_keep_the_data():
+    base = described()
+    more = explanation.changed(base, Changes(ranks=64))
+    assert (more.ranks, more.bytes, more.nodes) == (64, base.bytes, 1)
+    assert explanation.changed(base, Changes(nodes=99)).nodes == 16
+    blocks = explanation.changed(described(pattern="blocks"), Changes(ranks=64))
+    assert blocks.rank_span == blocks.bytes / 64
+
+
+def test_aggregators_that_were_asked_for():
+    rows = explanation.predicted(
+        described(nodes=4, ranks=64), profiles.built_in("lustre"), Changes(aggregators=8, local=2)
+    )
+    assert {(row["local_per_node"], row["aggregators"]) for row in rows["candidates"] if row["way"] == "two_layer"} == {
+        (2, 8)
+    }
+
+
+def test_predictions_are_corrected_by_the_run():
+    (pattern,) = explanation.of_report(file_report(), 2)
+    profile = profiles.built_in("tmpfs")
+    took = command.measured(file_report())
+
+    def rows(base):
+        return [("as it is", base, profile, Changes()), ("on hdd", base, profiles.built_in("hdd"), Changes())]
+
+    free = command.predict(pattern, None, rows, None)
+    corrected = command.predict(pattern, took, rows, None)
+    assert corrected["correction"] != 1
+    for before, after in zip(free["alternatives"], corrected["alternatives"], strict=True):
+        assert after["seconds"] == pytest.approx(before["seconds"] * corrected["correction"])
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1), ("4k", 4096), ("2M", 2 << 20), ("1g", 1 << 30), ("3t", 3 << 40)])
+def test_sizes(text, value):
+    assert command.size("--bytes", text) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "k", "-1", "4kk", "1.5m", "four"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(Failure, match="--bytes"):
+        command.size("--bytes", text)
+
+
+def test_the_command_prints_json(penstock):
+    built = {"PENSTOCK_LIBDIR": str(paths.program("penstock-model").parent.parent / "lib")}
+    done = penstock("explain", "--ranks", "4", "--profile", "hdd", "--json", environment=built)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["profile"] == "hdd"
+    assert answer["because"]
+    what = ("--what-device", "nvm", "--what-ranks", "8")
+    done = penstock("predict", "--ranks", "4", "--profile", "hdd", *what, "--json", environment=built)
+    assert [one["what"] for one in json.loads(done.stdout)["alternatives"]] == ["as it is", "8 ranks", "on nvm"]
+    assert penstock("explain", "--shape", "round").returncode == 2
+    assert penstock("explain", "/nowhere/report").returncode == 3

@@ -579,7 +579,7 @@ OwnDevice = Annotated[
     typer.Option("--device", metavar="NAME=DIR", help="a directory on a device of yours instead; may be repeated"),
 ]
 OneNode = Annotated[int, typer.Option("--ranks", metavar="N", min=1, help="ranks, all on one node")]
-Nodes = Annotated[
+PretendedNodes = Annotated[
     int, typer.Option(metavar="N", min=0, help="pretended nodes of this machine (2; with --full 4)", show_default=False)
 ]
 PerNode = Annotated[str, typer.Option("--ranks-per-node", metavar="N,...", help="ranks of such a node")]
@@ -643,7 +643,7 @@ def interfaces(
     devices: Devices = "",
     device: OwnDevice = None,
     ranks: OneNode = 4,
-    nodes: Nodes = 0,
+    nodes: PretendedNodes = 0,
     ranks_per_node: PerNode = "4",
     mpi: StudyMpi = None,
     kernel: StudyKernel = None,
@@ -664,7 +664,7 @@ def interfaces(
 def collective_study(
     devices: Devices = "",
     device: OwnDevice = None,
-    nodes: Nodes = 0,
+    nodes: PretendedNodes = 0,
     ranks_per_node: PerNode = "1,4",
     mpi: StudyMpi = None,
     rounds: Rounds = 0,
@@ -684,7 +684,7 @@ def collective_study(
 def shuffle(
     devices: Devices = "",
     device: OwnDevice = None,
-    nodes: Nodes = 0,
+    nodes: PretendedNodes = 0,
     ranks_per_node: PerNode = "4",
     mpi: StudyMpi = None,
     rounds: Rounds = 0,

@@ -67,17 +67,11 @@ def notes(device: Device) -> list[str]:
     """What a user of the device has to know."""
     out = []
     if device.throttle == "io.max":
-        out.append(
-            "control groups of version 2 hold only what runs in them: start programs by penstock testbed device run"
-        )
+        out.append("control groups of version 2 hold only what runs in them: start programs by penstock testbed device run")
     if device.throttle == "blkio" and not _in_root_group():
-        out.append(
-            "this shell is in a blkio control group of its own, which the rates do not hold: start programs by penstock testbed device run"
-        )
+        out.append("this shell is in a blkio control group of its own, which the rates do not hold: start programs by penstock testbed device run")
     if device.method == "loop" and device.profile.serial:
-        out.append(
-            "rates are exact on average, in slices of 100 ms; single requests have no latency of their own (--method fuse has)"
-        )
+        out.append("rates are exact on average, in slices of 100 ms; single requests have no latency of their own (--method fuse has)")
     least = device.profile.random_latency_us
     if device.method == "fuse" and device.path_us > least and not device.profile.at_least:
         out.append(f"a latency of {least:g} us can not be had: FUSE itself takes {device.path_us:g} us here")
@@ -119,9 +113,7 @@ def _print(row: dict[str, Any]) -> None:
     state = "up" if row["up"] else f"broken: {row['trouble']}; take it down"
     print(f"device {row['name']}: {row['profile']} by {row['method']}, {state}")
     print(f"  directory   {show.printable(row['directory'])}")
-    print(
-        f"  rates       {row['megabytes_per_second']:g} MB/s{_requests(row)}, {row['latency_us']:g} us a random request"
-    )
+    print(f"  rates       {row['megabytes_per_second']:g} MB/s{_requests(row)}, {row['latency_us']:g} us a random request")
     print(f"  held by     {row['held_by']}")
     cache = "as large as memory" if row["method"] != "memory" else "none: it lies in memory"
     if row["page_cache_bytes"]:
@@ -168,9 +160,7 @@ def _print_check(device: Device, found: list[Found], tolerance: float) -> None:
     table.add_column("")
     for row in found:
         verdict = row.note if row.fine else f"more than {tolerance:g} %{', ' + row.note if row.note else ''}"
-        table.add_row(
-            row.what, f"{row.target:.4g}", f"{row.measured:.4g}", row.unit, f"{100 * row.deviation:+.1f} %", verdict
-        )
+        table.add_row(row.what, f"{row.target:.4g}", f"{row.measured:.4g}", row.unit, f"{100 * row.deviation:+.1f} %", verdict)
     console.print(f"device {device.name}: {device.profile.name} by {device.method}; tolerance {tolerance:g} %")
     console.print(table)
 
@@ -187,9 +177,7 @@ def run(name: str, words: list[str], page_cache: str) -> int:
     if cache and os.geteuid() != 0:
         raise Failure("--page-cache needs root, to make a control group")
     if device is not None and cache and device.method != "loop" and not device.page_cache_bytes:
-        why = (
-            "lies in memory" if device.method == "memory" else "goes past the page cache: make it with --page-cache too"
-        )
+        why = "lies in memory" if device.method == "memory" else "goes past the page cache: make it with --page-cache too"
         raise Failure(f"--page-cache: the device {name} {why}", USAGE)
     one = f"run-{os.getpid()}"
     group = f"penstock-device-{name}"

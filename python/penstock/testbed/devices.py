@@ -161,9 +161,7 @@ def method_for(wanted: Wanted, profile: Profile, machine: Machine) -> str:
     raise Failure(f"device {profile.name} can not be had here: {said}.{slower}")
 
 
-_HAS_NO_LIMITS = (
-    "memory can not be made slower; leave --rate, --iops, --latency and --page-cache out, or take --method fuse"
-)
+_HAS_NO_LIMITS = "memory can not be made slower; leave --rate, --iops, --latency and --page-cache out, or take --method fuse"
 _NEEDS_ROOT_AT = "--at needs root, to mount memory there"
 FAILS_AS = {_HAS_NO_LIMITS: USAGE}
 
@@ -265,9 +263,7 @@ def targets(device: Device, seconds: float) -> list[Target]:
     # Of memory the first use is slow, when the kernel clears it: files are there already when they are written.
     common = (f"--size={span}", f"--direct={direct}", f"--overwrite={int(device.method == 'memory')}")
     timed = ("--time_based", f"--runtime={seconds:g}")
-    queue = (
-        ("--ioengine=psync",) if profile.serial or device.method == "memory" else ("--ioengine=libaio", "--iodepth=4")
-    )
+    queue = ("--ioengine=psync",) if profile.serial or device.method == "memory" else ("--ioengine=libaio", "--iodepth=4")
     judge = "at least" if profile.at_least else "both"
     rows = [
         Target(f"sequential {way}", "MB/s", profile.megabytes_per_second, (f"--rw={way}", "--bs=1M", *common, *queue), "bandwidth", judge)

@@ -79,12 +79,7 @@ def set_rates(hierarchy: Hierarchy, group: str, number: str, bytes_per_second: i
             _write(hierarchy.root / f"blkio.throttle.{name}_device", f"{number} {value}")
         return
     made = _made(hierarchy, group, ("io",))
-    values = (
-        bytes_per_second or "max",
-        bytes_per_second or "max",
-        requests_per_second or "max",
-        requests_per_second or "max",
-    )
+    values = (bytes_per_second or "max", bytes_per_second or "max", requests_per_second or "max", requests_per_second or "max")
     limits = " ".join(f"{key}={value}" for key, value in zip(("rbps", "wbps", "riops", "wiops"), values, strict=True))
     _write(made / "io.max", f"{number} {limits}")
 

@@ -136,9 +136,7 @@ def find(name: str) -> Device | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Failure(
-            f"{state}/device.json can not be read: {error}; take away what is mounted there, then the directory"
-        ) from error
+        raise Failure(f"{state}/device.json can not be read: {error}; take away what is mounted there, then the directory") from error
 
 
 def names() -> list[str]:
@@ -199,9 +197,7 @@ def up(wanted: Wanted) -> Device:
         old = find(wanted.name)
         option = "" if wanted.name == "default" else f" --name {wanted.name}"
         if old is not None and not trouble(old):
-            raise Failure(
-                f"the device {wanted.name} is up at {old.directory}; penstock testbed device down{option} removes it"
-            )
+            raise Failure(f"the device {wanted.name} is up at {old.directory}; penstock testbed device down{option} removes it")
         if old is not None:
             _take_down(old)
         _check_room(device)
@@ -237,9 +233,7 @@ def _check_room(device: Device) -> None:
     lines = Path("/proc/meminfo").read_text().splitlines()
     free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
     if free < device.size_bytes + devices.MEMORY_LEFT_BYTES:
-        raise Failure(
-            f"--size {device.size_bytes}: it lies in memory, of which {free} bytes are free; take less, or --backing on a disk"
-        )
+        raise Failure(f"--size {device.size_bytes}: it lies in memory, of which {free} bytes are free; take less, or --backing on a disk")
 
 
 def _remember(device: Device) -> Device:
@@ -311,9 +305,7 @@ def _make_loop(device: Device) -> Device:
     Path(device.directory).chmod(0o1777)
     if limited:
         profile = device.profile
-        groups.set_rates(
-            throttle, device.group, number, int(profile.megabytes_per_second * 1e6), int(profile.requests_per_second)
-        )
+        groups.set_rates(throttle, device.group, number, int(profile.megabytes_per_second * 1e6), int(profile.requests_per_second))
     return device
 
 
@@ -322,10 +314,7 @@ def _word_of(hierarchy: groups.Hierarchy) -> str:
 
 
 def _make_fuse(device: Device) -> Device:
-    if (
-        min(device.profile.random_latency_us, device.profile.sequential_latency_us) < 1000
-        and not device.profile.at_least
-    ):
+    if min(device.profile.random_latency_us, device.profile.sequential_latency_us) < 1000 and not device.profile.at_least:
         device = _remember(replace(device, path_us=_path_us(device)))
     files = Path(device.backing) / "files"  # nobody else gets to it past the device
     files.mkdir()
@@ -338,9 +327,7 @@ def _start_fuse(
     device: Device, profile: devices.Profile, source: str, at: str, path_us: float
 ) -> "subprocess.Popen[bytes]":
     """Returns when it is mounted."""
-    words = devices.fuse_words(
-        program(), profile, source, at, bool(device.page_cache_bytes), os.geteuid() == 0, path_us
-    )
+    words = devices.fuse_words(program(), profile, source, at, bool(device.page_cache_bytes), os.geteuid() == 0, path_us)
     log_name = Path(device.state) / "log"
     with log_name.open("wb") as log:
         process = subprocess.Popen(
@@ -348,9 +335,7 @@ def _start_fuse(
         )  # fmt: skip
 
     def ready() -> bool:
-        return process.poll() is not None or any(
-            mount.point == at and mount.kind == f"fuse.{MARK}" for mount in mounts()
-        )
+        return process.poll() is not None or any(mount.point == at and mount.kind == f"fuse.{MARK}" for mount in mounts())
 
     in_time = waited_for(ready, SECONDS_TO_MOUNT)
     if not in_time or process.poll() is not None:
@@ -435,9 +420,7 @@ def _take_down(device: Device) -> bool:
     _detach(device)
     left = groups.remove(groups.groups_of(device.group)) if os.geteuid() == 0 else []
     if left:
-        raise Failure(
-            f"{', '.join(map(str, left))}: something still runs in the control group; end it, then call down again"
-        )
+        raise Failure(f"{', '.join(map(str, left))}: something still runs in the control group; end it, then call down again")
     _unmount(device, our_mounts(device))
     _remove_files(device)
     return True
@@ -451,9 +434,7 @@ def _end_fuse(device: Device) -> None:
                 os.kill(number, ending)
         if waited_for(lambda: not fuse_processes(device), seconds):
             return
-    raise Failure(
-        f"process {fuse_processes(device)[0]} of the device {device.name} does not end; call down again when it is gone"
-    )
+    raise Failure(f"process {fuse_processes(device)[0]} of the device {device.name} does not end; call down again when it is gone")
 
 
 def _detach(device: Device) -> None:
@@ -467,9 +448,7 @@ def _detach(device: Device) -> None:
     for name in attached:
         command("losetup", "--detach", f"/dev/{name}")
     if not waited_for(lambda: not loops_on(device.image), bed.SECONDS_TO_END):
-        raise Failure(
-            f"{' '.join(loops_on(device.image))}: the loop device is still in use; call down again when it is not"
-        )
+        raise Failure(f"{' '.join(loops_on(device.image))}: the loop device is still in use; call down again when it is not")
 
 
 def _remove_files(device: Device) -> None:
@@ -483,7 +462,5 @@ def _remove_files(device: Device) -> None:
     # Nothing of ours is mounted below it any more; what somebody else mounted there is not ours to remove.
     inside = [mount.point for mount in mounts() if mount.point.startswith(device.state + "/")]
     if inside:
-        raise Failure(
-            f"{', '.join(inside)}: mounted below the device's own directory by somebody else; unmount it, then call down again"
-        )
+        raise Failure(f"{', '.join(inside)}: mounted below the device's own directory by somebody else; unmount it, then call down again")
     shutil.rmtree(device.state, ignore_errors=True)

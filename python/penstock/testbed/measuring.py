@@ -33,9 +33,7 @@ def value_of(result: dict[str, Any], target: Target) -> float:
         return float(side["bw_bytes"]) / 1e6
     if target.value == "rate":
         return float(side["iops"])
-    return (
-        float(side["clat_ns"]["percentile"]["50.000000"]) / 1e3
-    )  # the median: other programs disturb few requests, but those much
+    return float(side["clat_ns"]["percentile"]["50.000000"]) / 1e3  # the median: other programs disturb few requests, but those much
 
 
 def measured(target: Target, directory: Path, into: list[Path], seconds: float) -> float:

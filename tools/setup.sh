@@ -14,9 +14,12 @@ level=${1:-test}
 toolchain=(cmake ninja-build g++ make pkg-config python3 python3-venv ca-certificates libgtest-dev libbenchmark-dev nlohmann-json3-dev libtomlplusplus-dev)
 mpi=(mpich libmpich-dev openmpi-bin libopenmpi-dev gfortran)
 files=(libnetcdf-dev libpnetcdf-dev)
+# For the devices of the test bed: its file system, and what measures them.
+devices=(libfuse3-dev fuse3 fio)
 case $level in
-  build) needed=("${toolchain[@]}") wanted=("${mpi[@]}") ;;
-  demo | test | all) needed=("${toolchain[@]}" "${mpi[@]}" "${files[@]}") wanted=() ;;
+  build) needed=("${toolchain[@]}") wanted=("${mpi[@]}" "${devices[@]}") ;;
+  demo) needed=("${toolchain[@]}" "${mpi[@]}" "${files[@]}") wanted=() ;;
+  test | all) needed=("${toolchain[@]}" "${mpi[@]}" "${files[@]}") wanted=("${devices[@]}") ;;
   *) echo "tools/setup.sh: $level: expected build, demo, test or all" >&2; exit 2 ;;
 esac
 
@@ -51,7 +54,7 @@ system_packages() {
     say "these packages are missing and only root may install them: ${missing[*]}"
     stop "run: sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}"
   fi
-  say "no flavour is built for an MPI that is not there; to have them all: sudo apt-get install --no-install-recommends ${optional[*]}"
+  say "no flavour is built for an MPI that is not there, nor a FUSE device without libfuse; to have them all: sudo apt-get install --no-install-recommends ${optional[*]}"
 }
 
 # Other systems: by command; what the package is called there is for the user to know.

@@ -21,10 +21,10 @@ constexpr double kMostLatencyUs = 6e7;
 constexpr std::size_t kMostLettersOfAName = 32;
 
 /// Adds `duration` to a queue that is worked off until `until`; when the last of it is done.
-std::int64_t queue_up(std::atomic<std::int64_t>& until, std::int64_t now, std::int64_t duration) {
+std::int64_t queue_up(std::atomic<std::int64_t>& until, std::int64_t now, std::int64_t duration, std::int64_t forgiven) {
   std::int64_t old = until.load(std::memory_order_relaxed);
   for (;;) {
-    const bool at_rest = old < now - kForgivenIdleNs || old > now + kLongestQueueNs;
+    const bool at_rest = old < now - forgiven || old > now + kLongestQueueNs;
     const std::int64_t done = (at_rest ? now : old) + duration;
     if (until.compare_exchange_weak(old, done, std::memory_order_relaxed)) return done;
   }
@@ -133,8 +133,8 @@ std::int64_t take_request(const DeviceProfile& profile, DeviceState& state, std:
   const std::int64_t each = profile.requests_per_second > 0 ? kSecond / profile.requests_per_second : 0;
   const std::int64_t seek = profile.serial && !continues ? each : 0;
   std::int64_t done = now_ns + (continues ? profile.sequential_latency_ns : profile.random_latency_ns);
-  done = std::max(done, queue_up(state.bytes_until_ns, now_ns, seek + time_to_move(bytes, profile.bytes_per_second)));
-  if (!profile.serial && each > 0) done = std::max(done, queue_up(state.requests_until_ns, now_ns, each));
+  done = std::max(done, queue_up(state.bytes_until_ns, now_ns, seek + time_to_move(bytes, profile.bytes_per_second), profile.forgiven_idle_ns));
+  if (!profile.serial && each > 0) done = std::max(done, queue_up(state.requests_until_ns, now_ns, each, profile.forgiven_idle_ns));
   return done;
 }
 

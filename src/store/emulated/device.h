@@ -20,6 +20,9 @@ struct DeviceProfile {
   std::int64_t random_latency_ns = 0;     ///< the least that a request takes that does not continue the device's last one
   std::int64_t sequential_latency_ns = 0; ///< the least that one takes that does
   bool serial = false;                    ///< one head: while it moves for one request, no other one's bytes move
+  /// A gap this short between two requests is taken for the way between device and program, and the device is said to have worked through it: a
+  /// stream of requests one at a time then moves at the device's rate.
+  std::int64_t forgiven_idle_ns = 200'000;
 };
 
 /// Reads a profile's name ("hdd"), settings ("rate=200,latency=100"), or a name followed by settings that change it:
@@ -38,10 +41,6 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free, "the words are sha
 
 /// Longer requests are several, one after the other, as devices have it.
 constexpr std::size_t kRequestBytesMax = std::size_t{1} << 20;
-
-/// A gap this short between two requests is taken for the way between device and program, and the device is said to have worked through it: a
-/// stream of requests one at a time then moves at the device's rate.
-constexpr std::int64_t kForgivenIdleNs = 1'000'000;
 
 /// A number that stands for offset `offset` of file `file` (any number that is the file's own).
 [[nodiscard]] std::uint64_t place_of(std::uint64_t file, Offset offset);

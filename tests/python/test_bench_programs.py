@@ -471,3 +471,37 @@ def test_planning_costs_what_it_did():
 def test_planner_refuses_what_it_does_not_know():
     with pytest.raises(SystemExit, match="ranks=many"):
         planner.run(quick=True, options={"ranks": "many"}, progress=lambda _: None)
+
+
+def test_s3asim_leaves_the_same_results_whoever_finds_them(mpi, tmp_path):
+    words = ["s3asim", "--queries", 4, "--count-max", 30, "--fragment-bytes", 9000, "--chunk-bytes", 4000, "--keep"]
+    alone = start(mpi, 1, *words, "--posix", "--file", tmp_path / "alone")
+    together = start(mpi, 3, *words, "--collective", "--query-sync", "--file", tmp_path / "together")
+    assert alone["results"] == together["results"] > 0
+    assert alone["file_bytes"] == (tmp_path / "alone").stat().st_size > 0
+    assert (tmp_path / "alone").read_bytes() == (tmp_path / "together").read_bytes()
+    assert alone["hash"] == together["hash"]
+
+
+def test_hacc_lays_particles_out_by_rank_or_by_variable(mpi, tmp_path):
+    words = ["hacc", "--particles", 11, "--keep", "--independent"]
+    ranks = start(mpi, 2, *words, "--layout", "ranks", "--file", tmp_path / "ranks")
+    start(mpi, 2, *words, "--layout", "files", "--posix", "--file", tmp_path / "files")
+    assert ranks["calls"] == 2 * 9 * 3 and ranks["file_bytes"] == 2 * 11 * 38
+    files = b"".join((tmp_path / f"files.0000{rank}").read_bytes() for rank in range(2))
+    assert files == (tmp_path / "ranks").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words", "said"),
+    [
+        (2, ["madbench2"], "a square number of ranks"),
+        (1, ["madbench2", "--async", "--posix"], "--independent was expected"),
+        (1, ["hacc", "--layout", "rows"], "variables, ranks or files was expected"),
+        (1, ["s3asim", "--histogram", "5-4:1"], "LEAST-MOST:WEIGHT"),
+        (1, ["e3sm", "--posix", "--ne", "2"], "whose bytes follow from their place"),
+    ],
+)
+def test_what_kernels_refuse(mpi, tmp_path, ranks, words, said):
+    with pytest.raises(launching.LaunchFailure, match=said):
+        start(mpi, ranks, *words, "--file", tmp_path / "data")

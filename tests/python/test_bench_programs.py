@@ -235,6 +235,9 @@ def test_a_damaged_or_short_file_is_noticed(mpi, tmp_path):
         ("interleave", 1, ["-b", 10, "-t", 4], "a block of whole transfers"),
         ("interleave", 1, ["--hint", "cb_nodes"], "KEY=VALUE was expected"),
         ("interleave", 1, ["--read-only", "--write-only"], "exclude each other"),
+        ("madbench2", 2, [], "a square number of ranks"),
+        ("s3asim", 1, ["--histogram", "5-4:1"], "LEAST-MOST:WEIGHT"),
+        ("e3sm", 1, ["--posix", "--ne", 2], "whose bytes follow from their place"),
     ],
 )
 def test_kernels_refuse_what_makes_no_sense(mpi, tmp_path, kernel, ranks, words, told):
@@ -490,18 +493,3 @@ def test_hacc_lays_particles_out_by_rank_or_by_variable(mpi, tmp_path):
     assert ranks["calls"] == 2 * 9 * 3 and ranks["file_bytes"] == 2 * 11 * 38
     files = b"".join((tmp_path / f"files.0000{rank}").read_bytes() for rank in range(2))
     assert files == (tmp_path / "ranks").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("ranks", "words", "said"),
-    [
-        (2, ["madbench2"], "a square number of ranks"),
-        (1, ["madbench2", "--async", "--posix"], "--independent was expected"),
-        (1, ["hacc", "--layout", "rows"], "variables, ranks or files was expected"),
-        (1, ["s3asim", "--histogram", "5-4:1"], "LEAST-MOST:WEIGHT"),
-        (1, ["e3sm", "--posix", "--ne", "2"], "whose bytes follow from their place"),
-    ],
-)
-def test_what_kernels_refuse(mpi, tmp_path, ranks, words, said):
-    with pytest.raises(launching.LaunchFailure, match=said):
-        start(mpi, ranks, *words, "--file", tmp_path / "data")

@@ -582,6 +582,12 @@ OneNode = Annotated[int, typer.Option("--ranks", metavar="N", min=1, help="ranks
 PretendedNodes = Annotated[
     int, typer.Option(metavar="N", min=0, help="pretended nodes of this machine (2; with --full 4)", show_default=False)
 ]
+NodesBed = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="the test bed on which cases of several nodes run, in directories that --device names"
+    ),
+]
 PerNode = Annotated[str, typer.Option("--ranks-per-node", metavar="N,...", help="ranks of such a node")]
 StudyMpi = Annotated[
     list[str] | None, typer.Option("--mpi", metavar="NAME", help="this MPI instead of the first one; may be repeated")
@@ -645,6 +651,7 @@ def interfaces(
     ranks: OneNode = 4,
     nodes: PretendedNodes = 0,
     ranks_per_node: PerNode = "4",
+    bed: NodesBed = "",
     mpi: StudyMpi = None,
     kernel: StudyKernel = None,
     rounds: Rounds = 0,
@@ -656,7 +663,7 @@ def interfaces(
 ) -> None:
     """MPI individual I/O, native and on Penstock, beside POSIX I/O, on one node and on several."""
     asked = {"devices": devices, "device": device, "ranks": ranks, "mpi": mpi, "kernel": kernel, "rounds": rounds}
-    asked |= {"nodes": nodes, "ranks_per_node": ranks_per_node}
+    asked |= {"nodes": nodes, "ranks_per_node": ranks_per_node, "bed": bed}
     _study("interfaces", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
 
 
@@ -666,6 +673,7 @@ def collective_study(
     device: OwnDevice = None,
     nodes: PretendedNodes = 0,
     ranks_per_node: PerNode = "1,4",
+    bed: NodesBed = "",
     mpi: StudyMpi = None,
     rounds: Rounds = 0,
     scale: Scale = 0,
@@ -676,7 +684,7 @@ def collective_study(
 ) -> None:
     """Collective I/O beside individual I/O, native and on Penstock, with few and with many ranks on a node."""
     asked = {"devices": devices, "device": device, "mpi": mpi, "rounds": rounds, "nodes": nodes}
-    asked |= {"ranks_per_node": ranks_per_node}
+    asked |= {"ranks_per_node": ranks_per_node, "bed": bed}
     _study("collective", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
 
 
@@ -686,6 +694,7 @@ def shuffle(
     device: OwnDevice = None,
     nodes: PretendedNodes = 0,
     ranks_per_node: PerNode = "4",
+    bed: NodesBed = "",
     mpi: StudyMpi = None,
     rounds: Rounds = 0,
     scale: Scale = 0,
@@ -696,7 +705,7 @@ def shuffle(
 ) -> None:
     """How long two-phase I/O shuffles data between ranks, and how long it accesses the file, on each device."""
     asked = {"devices": devices, "device": device, "mpi": mpi, "rounds": rounds, "nodes": nodes}
-    asked |= {"ranks_per_node": ranks_per_node}
+    asked |= {"ranks_per_node": ranks_per_node, "bed": bed}
     _study("shuffle", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
 
 

@@ -149,6 +149,25 @@ def test_limit_is_cache_and_what_ranks_have():
     assert runs.limit_of(dataclasses.replace(case, cache_bytes=0), 1000) == 0
 
 
+def test_several_nodes_go_to_the_bed_where_it_sees_the_directory(tmp_path):
+    starter = runs.launching()
+    runner = runs.Runner(
+        {"mpich": starter.Mpi("mpich", "mpich", Path("mpiexec"), tmp_path)}, Path("/lib.so"), 1.0, False, "b"
+    )
+    case = Case("x", "mpich", "mpich", "interleave", "Penstock collective", 8, 4, (), ("write",), hints=("cb_nodes=2",))
+    own, device = devices.Place("x", tmp_path, ""), devices.Place("x", tmp_path, "", "study-x")
+    line = runner.line(case, own, 0, Path("/log"))
+    assert line[2:12] == [*"testbed run --name b --per-node 4 --report /log --hints cb_nodes=2".split()]
+    assert "LD_PRELOAD=/lib.so" not in line and "PENSTOCK_RANKS_PER_NODE" not in runner.variables(
+        case, own, Path("/log")
+    )
+    native = dataclasses.replace(case, arm="native collective", hints=())
+    assert runner.line(native, own, 0, Path("/log"))[8] == "--native"
+    for place, one in ((device, case), (own, dataclasses.replace(case, ranks=4))):
+        assert "LD_PRELOAD=/lib.so" in runner.line(one, place, 0, Path("/log"))
+    assert runner.variables(case, device, Path("/log"))["PENSTOCK_RANKS_PER_NODE"] == "4"
+
+
 # Options
 
 

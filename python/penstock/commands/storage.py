@@ -91,6 +91,7 @@ def wanted_of(study: cases.Study, asked: dict[str, Any]) -> cases.Wanted:
         scale=asked["scale"] or (1 if full else QUICK_SCALE[study.name]),
         rounds=asked["rounds"] or (3 if full else 2),
         timeout_seconds=asked["timeout"] or (7200.0 if full else 120.0),
+        bed=asked.get("bed", ""),
     )
 
 

@@ -27,6 +27,7 @@ class Wanted:
     scale: int  # the paper's sizes are divided by it
     rounds: int
     timeout_seconds: float
+    bed: str = ""  # of the cases on several nodes; "": pretended nodes of this machine
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Starts kernels and reads their JSON and the library's reports; knows no study, a
 
 import contextlib
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -41,8 +42,21 @@ class Runner:
     library: Path
     timeout_seconds: float
     reads_report: bool
+    bed: str = ""
 
-    def line(self, case: Case, place: Place, limit_bytes: int) -> list[str]:
+    def on_bed(self, case: Case, place: Place) -> bool:
+        """Nodes of a bed see the user's directories, but not what is mounted for a device after they were made."""
+        return bool(self.bed) and case.nodes > 1 and not place.device
+
+    def across(self, case: Case, log: Path) -> list[str]:
+        """What goes before a launcher line so that it runs on the nodes of the bed."""
+        asked = ["--native"]
+        if case.penstock:
+            asked = ["--report", str(log), *(word for hint in case.hints for word in ("--hints", hint))]
+        start = [sys.executable, str(paths.PACKAGE / "__main__.py"), "testbed", "run", "--name", self.bed]
+        return [*start, "--per-node", str(case.ranks_per_node), *asked]
+
+    def line(self, case: Case, place: Place, limit_bytes: int, log: Path) -> list[str]:
         mpi = self.mpis[case.mpi]
         repetitions = 2 if case.warm else 1
         words = [
@@ -54,13 +68,15 @@ class Runner:
             "--file",
             place.directory / "data",
         ]
+        if self.on_bed(case, place):
+            return [*self.across(case, log), *launching().line(mpi, case.ranks, words)]
         inner = launching().line(mpi, case.ranks, words, self.library if case.penstock else None)
         return [*place.around(limit_bytes), *inner]
 
-    def variables(self, case: Case, log: Path) -> dict[str, str]:
+    def variables(self, case: Case, place: Place, log: Path) -> dict[str, str]:
         changed: dict[str, str] = launching().environment(self.mpis[case.mpi], case.ranks)
         changed.pop("PENSTOCK_BYPASS", None)
-        if case.penstock:
+        if case.penstock and not self.on_bed(case, place):
             changed["PENSTOCK_REPORT"] = str(log)
             given = changed.get("PENSTOCK_HINTS", "")
             changed["PENSTOCK_HINTS"] = ";".join(word for word in (given, *case.hints) if word)
@@ -73,9 +89,9 @@ class Runner:
         starter = launching()
         log = place.directory / "report.jsonl"
         log.unlink(missing_ok=True)
-        line = self.line(case, place, limit_bytes)
+        line = self.line(case, place, limit_bytes, log)
         try:
-            found = starter.result(line, self.variables(case, log), self.timeout_seconds)
+            found = starter.result(line, self.variables(case, place, log), self.timeout_seconds)
             files = report.read(log).files if log.is_file() else []
         finally:
             for left in place.directory.glob("data*"):
@@ -180,9 +196,12 @@ def notes_of(study: Study, wanted: Wanted, rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"Oversubscribed: up to {most} ranks share {cores} cores, so that some of the seconds are turns of waiting for one."
         )
-    if any(row["nodes"] > 1 for row in rows):
+    several = [row for row in rows if row["nodes"] > 1]
+    if wanted.bed and several:
+        notes.append(f"In directories that the user named, nodes are those of the test bed {wanted.bed}.")
+    if several and (wanted.devices or not wanted.bed):
         notes.append(
-            "All nodes are this one machine: PENSTOCK_RANKS_PER_NODE splits it for Penstock, hints say how many aggregators a native library takes, "
+            "Pretended nodes are this one machine: PENSTOCK_RANKS_PER_NODE splits it for Penstock, hints say how many aggregators a native library takes, "
             "and what goes between nodes goes through memory, not through a network."
         )
     notes.append(
@@ -205,7 +224,7 @@ def run(study: Study, wanted: Wanted, progress: Progress) -> dict[str, Any]:
     """Everything: rows, tables, panels, the paper's findings, notes."""
     library = environment.library_in(paths.library_directory())
     mpis = mpis_of(wanted, library.parent.parent, wanted.kernels)
-    runner = Runner(mpis, library, wanted.timeout_seconds, study.reads_report)
+    runner = Runner(mpis, library, wanted.timeout_seconds, study.reads_report, wanted.bed)
     measured: dict[Case, Measured] = {}
     told: dict[str, str] = {}
     left_out: dict[str, str] = {}

@@ -2,10 +2,14 @@
 # many ranks.  Sizes are for seconds; what the kernels do at such sizes is what they do at all.
 set(PENSTOCK_KERNEL_COMPARE ${CMAKE_SOURCE_DIR}/tests/kernels/compare.py)
 
-# penstock_kernel_test(NAME RANKS number... [THOROUGH number...] COMMAND kernel option...): one test for each of Debian's MPIs and number of ranks;
-# those of THOROUGH in the configuration of that name.
+# penstock_kernel_test(NAME RANKS number... [THOROUGH number...] [POSIX] COMMAND kernel option...): one test for each of Debian's MPIs and number of
+# ranks; those of THOROUGH in the configuration of that name.  POSIX: the kernel without MPI-IO must leave the same file, too.
 function(penstock_kernel_test name)
-  cmake_parse_arguments(given "" "" "RANKS;THOROUGH;COMMAND" ${ARGN})
+  cmake_parse_arguments(given "POSIX" "" "RANKS;THOROUGH;COMMAND" ${ARGN})
+  set(posix)
+  if(given_POSIX)
+    set(posix --posix)
+  endif()
   foreach(mpi mpich openmpi)
     if(PENSTOCK_WRAPPER_${mpi})
       foreach(ranks IN LISTS given_RANKS given_THOROUGH)
@@ -17,7 +21,7 @@ function(penstock_kernel_test name)
         endif()
         add_test(NAME kernels/${name}/${mpi}/${ranks} ${when}
                  COMMAND ${Python3_EXECUTABLE} ${PENSTOCK_KERNEL_COMPARE} --build ${CMAKE_BINARY_DIR} --mpi ${mpi} --ranks ${ranks}
-                         --preload ${PENSTOCK_LIBRARY_DIRECTORY}/libpenstock.so ${given_COMMAND})
+                         --preload ${PENSTOCK_LIBRARY_DIRECTORY}/libpenstock.so ${posix} ${given_COMMAND})
         set_tests_properties(kernels/${name}/${mpi}/${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT 240 SKIP_RETURN_CODE 77 LABELS ${label})
       endforeach()
     endif()
@@ -39,3 +43,18 @@ penstock_kernel_test(s3d-two-layer RANKS 4 COMMAND s3d --points 17,12,10 --hint 
 penstock_kernel_test(e3sm RANKS 3 THOROUGH 1 4 COMMAND e3sm --ne 2 --levels 3 --variables 5)
 penstock_kernel_test(e3sm-group THOROUGH 4 COMMAND e3sm --ne 2 --levels 3 --variables 5 --group 0 --no-sync)
 penstock_kernel_test(e3sm-two-layer RANKS 4 COMMAND e3sm --ne 2 --levels 3 --variables 5 --hint penstock_strategy=two_layer --hint cb_buffer_size=16384)
+penstock_kernel_test(hacc RANKS 2 THOROUGH 1 4 COMMAND hacc --particles 777)
+penstock_kernel_test(hacc-two-layer THOROUGH 4 COMMAND hacc --particles 3000 --layout ranks --hint penstock_strategy=two_layer --hint cb_buffer_size=16384)
+penstock_kernel_test(hacc-files THOROUGH 2 COMMAND hacc --particles 100 --layout files --independent)
+penstock_kernel_test(madbench2 RANKS 4 THOROUGH 1 COMMAND madbench2 --pixels 61 --bins 5 --block 8 --gangs 1 --async --busy 1)
+penstock_kernel_test(madbench2-gangs THOROUGH 4 COMMAND madbench2 --pixels 61 --bins 6 --block 8 --gangs 4 --file-block 512 --collective)
+penstock_kernel_test(madbench2-unique THOROUGH 4 COMMAND madbench2 --pixels 40 --bins 3 --block 8 --unique)
+penstock_kernel_test(s3asim RANKS 3 THOROUGH 1 4 COMMAND s3asim --queries 3 --count-max 40 --fragment-bytes 20000 --chunk-bytes 4096 --list)
+penstock_kernel_test(s3asim-collective THOROUGH 3 COMMAND s3asim --queries 3 --count-max 40 --fragment-bytes 20000 --query-sync --collective)
+# The same file without MPI-IO.
+penstock_kernel_test(hacc-posix RANKS 2 THOROUGH 3 POSIX COMMAND hacc --particles 777)
+penstock_kernel_test(madbench2-posix THOROUGH 4 POSIX COMMAND madbench2 --pixels 61 --bins 5 --block 8 --file-block 64)
+penstock_kernel_test(s3asim-posix THOROUGH 3 POSIX COMMAND s3asim --queries 3 --count-max 40 --fragment-bytes 20000)
+penstock_kernel_test(interleave-posix THOROUGH 3 POSIX COMMAND interleave -b 48 -t 24 -s 200 -z 5 --per-call 150)
+penstock_kernel_test(btio-posix THOROUGH 4 POSIX COMMAND btio --points 12 --variables 3 --ghost 2)
+penstock_kernel_test(s3d-posix THOROUGH 3 POSIX COMMAND s3d --points 11)

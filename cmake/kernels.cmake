@@ -72,13 +72,13 @@ endfunction()
 
 set(COMMON ${CMAKE_SOURCE_DIR}/kernels/common)
 set(PROGRAM_FILES SOURCES ${COMMON}/program.c ${COMMON}/content.c)
-set(KERNEL_FILES ${PROGRAM_FILES} ${COMMON}/passes.c)
-set(KERNEL_HEADERS ${COMMON}/program.h ${COMMON}/content.h ${COMMON}/passes.h)
+set(KERNEL_FILES ${PROGRAM_FILES} ${COMMON}/opened.c ${COMMON}/passes.c)
+set(KERNEL_HEADERS ${COMMON}/program.h ${COMMON}/content.h ${COMMON}/opened.h ${COMMON}/passes.h)
 
 set(E3SM ${CMAKE_SOURCE_DIR}/kernels/e3sm)
 penstock_mpi_program(e3sm NETCDF ${KERNEL_FILES} ${E3SM}/e3sm.c ${E3SM}/requests.c ${E3SM}/map.c ${E3SM}/mesh.c ${E3SM}/content.c
                      HEADERS ${KERNEL_HEADERS} ${E3SM}/e3sm.h)
-foreach(kernel interleave btio s3d)
+foreach(kernel interleave btio s3d hacc madbench2 s3asim)
   penstock_mpi_program(${kernel} ${KERNEL_FILES} ${CMAKE_SOURCE_DIR}/kernels/${kernel}/${kernel}.c HEADERS ${KERNEL_HEADERS})
 endforeach()
 

@@ -57,25 +57,44 @@ int64_t content_wrong(const unsigned char *buffer, int64_t offset, int64_t size_
   return wrong;
 }
 
-int64_t content_wrong_in_file(const char *path, int64_t file_bytes, uint64_t seed, uint64_t *hash) {
-  const int64_t share = file_bytes / all_ranks;
-  const int64_t begin = share * this_rank;
-  const int64_t end = this_rank == all_ranks - 1 ? file_bytes : begin + share;
+/* [begin, end) of an open file. */
+static int64_t wrong_in_part(int file, const char *path, int64_t begin, int64_t end, int64_t content_offset, uint64_t seed,
+                             uint64_t *hash) {
   unsigned char *chunk = allocate(CHUNK_BYTES, 1);
-  const int file = open_posix(path, O_RDONLY);
   int64_t wrong = 0;
   for (int64_t at = begin; at < end; at += CHUNK_BYTES) {
     const int64_t wanted = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
     const int64_t found = pread_whole(file, chunk, wanted, at, path);
     wrong += wanted - found;
-    wrong += content_wrong(chunk, at, found, seed, hash);
+    wrong += content_wrong(chunk, content_offset + at, found, seed, hash);
   }
-  const off_t size = lseek(file, 0, SEEK_END);
-  if (this_rank == 0 && size != file_bytes) {
-    fprintf(stderr, "%s has %lld bytes, %lld were expected\n", path, (long long)size, (long long)file_bytes);
-    wrong += size > file_bytes ? size - file_bytes : 0;
-  }
-  close(file);
   free(chunk);
+  return wrong;
+}
+
+static int64_t bytes_too_many(int file, const char *path, int64_t file_bytes) {
+  const off_t size = lseek(file, 0, SEEK_END);
+  if (size != file_bytes) {
+    fprintf(stderr, "%s has %lld bytes, %lld were expected\n", path, (long long)size, (long long)file_bytes);
+  }
+  return size > file_bytes ? size - file_bytes : 0;
+}
+
+int64_t content_wrong_in_file(const char *path, int64_t file_bytes, uint64_t seed, uint64_t *hash) {
+  const int64_t share = file_bytes / all_ranks;
+  const int64_t begin = share * this_rank;
+  const int64_t end = this_rank == all_ranks - 1 ? file_bytes : begin + share;
+  const int file = open_posix(path, O_RDONLY);
+  int64_t wrong = wrong_in_part(file, path, begin, end, 0, seed, hash);
+  wrong += this_rank == 0 ? bytes_too_many(file, path, file_bytes) : 0;
+  close(file);
+  return wrong;
+}
+
+int64_t content_wrong_in_own_file(const char *path, int64_t file_bytes, int64_t content_offset, uint64_t seed, uint64_t *hash) {
+  const int file = open_posix(path, O_RDONLY);
+  int64_t wrong = wrong_in_part(file, path, 0, file_bytes, content_offset, seed, hash);
+  wrong += bytes_too_many(file, path, file_bytes);
+  close(file);
   return wrong;
 }

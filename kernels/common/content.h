@@ -11,5 +11,7 @@ void content_bytes(unsigned char *buffer, int64_t offset, int64_t size_bytes, ui
 int64_t content_wrong(const unsigned char *buffer, int64_t offset, int64_t size_bytes, uint64_t seed, uint64_t *hash);
 /* Checks this rank's contiguous share of the finished file with plain reads, whoever wrote it; rank 0 also checks its size. */
 int64_t content_wrong_in_file(const char *path, int64_t file_bytes, uint64_t seed, uint64_t *hash);
+/* The same of the whole of a file whose first byte must be the content's at `content_offset`, and of its size. */
+int64_t content_wrong_in_own_file(const char *path, int64_t file_bytes, int64_t content_offset, uint64_t seed, uint64_t *hash);
 
 #endif

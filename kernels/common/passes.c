@@ -22,6 +22,7 @@ struct run {
   const struct kernel *kernel;
   const struct pass_options *options;
   unsigned char **buffer; /* of each step; as large as the larger of the two lists wants */
+  char *path[2];          /* of this rank's file and of the next one's; both --file where all ranks share it */
   double now[PHASES];     /* seconds of this rank in this repetition */
   double spent[2][COSTS]; /* by this rank in this repetition */
   struct series seconds[PHASES];
@@ -33,15 +34,14 @@ struct run {
 /* Options */
 
 struct pass_options pass_options_default(void) {
-  return (struct pass_options){.collective = 1,
+  return (struct pass_options){.access = {.collective = 1, .info = MPI_INFO_NULL},
                                .repetitions = 1,
                                .verify = 1,
                                .plain = 1,
                                .writing = 1,
                                .reading = 1,
                                .shifted = 1,
-                               .json = 1,
-                               .info = MPI_INFO_NULL};
+                               .json = 1};
 }
 
 static void add_hint(struct pass_options *options, const char *text) {
@@ -52,17 +52,19 @@ static void add_hint(struct pass_options *options, const char *text) {
   }
   memcpy(key, text, (size_t)(equals - text));
   key[equals - text] = '\0';
-  if (options->info == MPI_INFO_NULL) {
-    CHECK(MPI_Info_create(&options->info), "hints");
+  MPI_Info *info = &options->access.info;
+  if (*info == MPI_INFO_NULL) {
+    CHECK(MPI_Info_create(info), "hints");
   }
-  CHECK(MPI_Info_set(options->info, key, equals + 1), text);
+  CHECK(MPI_Info_set(*info, key, equals + 1), text);
 }
 
 int pass_option_taken(struct pass_options *options, int code, const char *value) {
   switch (code) {
     case PASS_FILE: options->file = value; break;
-    case PASS_COLLECTIVE: options->collective = 1; break;
-    case PASS_INDEPENDENT: options->collective = 0; break;
+    case PASS_COLLECTIVE: options->access.collective = 1; break;
+    case PASS_INDEPENDENT: options->access.collective = 0; break;
+    case PASS_POSIX: options->access.posix = 1; break;
     case PASS_REPETITIONS: options->repetitions = (int)whole_number("repetitions", value, 1, REPETITIONS_MAX); break;
     case PASS_SEED: options->seed = (uint64_t)whole_number("seed", value, 0, INT_MAX); break;
     case PASS_HINT: add_hint(options, value); break;
@@ -83,8 +85,8 @@ int pass_option_taken(struct pass_options *options, int code, const char *value)
 }
 
 void pass_options_release(struct pass_options *options) {
-  if (options->info != MPI_INFO_NULL) {
-    CHECK(MPI_Info_free(&options->info), "hints");
+  if (options->access.info != MPI_INFO_NULL) {
+    CHECK(MPI_Info_free(&options->access.info), "hints");
   }
 }
 
@@ -155,58 +157,95 @@ void steps_allocate(struct steps *steps, int count) {
 
 /* Passes */
 
-static void expect_bytes(MPI_Status *status, const struct step *step, const char *path, const char *operation) {
-  MPI_Count moved = 0;
-  CHECK(MPI_Get_elements_x(status, MPI_BYTE, &moved), path);
-  if ((int64_t)moved != step->bytes) {
-    fail("%s: %s moved %lld bytes, %lld were expected", path, operation, (long long)moved, (long long)step->bytes);
-  }
+static const char *path_of(const struct run *run, int neighbour) { return run->path[neighbour]; }
+
+/* Where in the content the file begins that this rank (or the next one) writes. */
+static int64_t content_offset(const struct kernel *kernel, int neighbour) {
+  return (this_rank + neighbour) % all_ranks * kernel->own_file_bytes;
 }
 
-static void set_view(struct run *run, MPI_File file, const struct step *step) {
+static void set_view(struct run *run, const struct opened *opened, const struct step *step) {
+  if (opened->access->posix || step->names_offset) {
+    return;
+  }
   const double start = MPI_Wtime();
-  CHECK(MPI_File_set_view(file, step->displacement, step->etype, step->filetype, "native", run->options->info), run->options->file);
+  CHECK(MPI_File_set_view(opened->file, step->displacement, step->etype, step->filetype, "native", opened->access->info), opened->path);
   run->now[VIEW] += MPI_Wtime() - start;
 }
 
-static void call(const struct run *run, MPI_File file, const struct step *step, int writing, void *buffer, MPI_Status *status) {
-  const char *path = run->options->file;
-  if (writing) {
-    CHECK(run->options->collective ? MPI_File_write_all(file, buffer, step->count, step->memory, status)
-                                   : MPI_File_write(file, buffer, step->count, step->memory, status),
-          path);
+struct moving {
+  const struct opened *opened;
+  unsigned char *buffer;
+  int writing;
+  int64_t content_offset;
+};
+
+static void move_run(void *user, int64_t file_offset, int64_t size_bytes, int64_t buffer_offset) {
+  const struct moving *moving = user;
+  const int64_t offset = file_offset - moving->content_offset;
+  if (moving->writing) {
+    opened_write_at(moving->opened, offset, moving->buffer + buffer_offset, size_bytes);
   } else {
-    CHECK(run->options->collective ? MPI_File_read_all(file, buffer, step->count, step->memory, status)
-                                   : MPI_File_read(file, buffer, step->count, step->memory, status),
-          path);
+    opened_read_at(moving->opened, offset, moving->buffer + buffer_offset, size_bytes);
+  }
+}
+
+static void call(const struct opened *opened, const struct step *step, int writing, void *buffer, MPI_Status *status) {
+  const MPI_Offset offset = step->displacement;
+  const int collective = opened->access->collective;
+  MPI_File file = opened->file;
+  if (step->names_offset && writing) {
+    CHECK(collective ? MPI_File_write_at_all(file, offset, buffer, step->count, step->memory, status)
+                     : MPI_File_write_at(file, offset, buffer, step->count, step->memory, status),
+          opened->path);
+  } else if (step->names_offset) {
+    CHECK(collective ? MPI_File_read_at_all(file, offset, buffer, step->count, step->memory, status)
+                     : MPI_File_read_at(file, offset, buffer, step->count, step->memory, status),
+          opened->path);
+  } else if (writing) {
+    CHECK(collective ? MPI_File_write_all(file, buffer, step->count, step->memory, status)
+                     : MPI_File_write(file, buffer, step->count, step->memory, status),
+          opened->path);
+  } else {
+    CHECK(collective ? MPI_File_read_all(file, buffer, step->count, step->memory, status)
+                     : MPI_File_read(file, buffer, step->count, step->memory, status),
+          opened->path);
   }
 }
 
 /* All steps.  The pass holds the views that are set between calls, the phase the calls alone. */
-static void pass(struct run *run, MPI_File file, const struct steps *steps, enum phase phase) {
+static void pass(struct run *run, const struct opened *opened, int neighbour, enum phase phase) {
+  const struct kernel *kernel = run->kernel;
+  const struct steps *steps = neighbour ? &kernel->neighbour : &kernel->own;
   const int writing = phase == WRITE;
+  const int posix = opened->access->posix;
   MPI_Status *status = allocate(steps->count, sizeof *status);
   struct cost cost = {0};
   if (steps->count > 0) {
-    set_view(run, file, &steps->step[0]);
+    set_view(run, opened, &steps->step[0]);
   }
   const int64_t calls_before = file_calls_now();
   const double view_before = run->now[VIEW];
   const double start = start_together();
   const struct cost before = cost_now();
   for (int i = 0; i < steps->count; ++i) {
-    if (i > 0 && steps->step[i].begins_view) {
-      set_view(run, file, &steps->step[i]);
+    if (posix) {
+      struct moving moving = {opened, run->buffer[i], writing, content_offset(kernel, neighbour)};
+      kernel->runs(kernel, neighbour, i, move_run, &moving);
+      continue;
     }
-    call(run, file, &steps->step[i], writing, run->buffer[i], &status[i]);
+    if (i > 0 && steps->step[i].begins_view) {
+      set_view(run, opened, &steps->step[i]);
+    }
+    call(opened, &steps->step[i], writing, run->buffer[i], &status[i]);
   }
   const double end = clock_seconds();
   cost_add(&cost, &before);
   finish_together();
   const double span = seconds_since_first(start, end);
   const int64_t calls_after = file_calls_now();
-  for (int i = 0; i < steps->count; ++i) {
-    expect_bytes(&status[i], &steps->step[i], run->options->file, phase_names[phase]);
+  for (int i = 0; i < steps->count && !posix; ++i) {
+    opened_expect(opened, &status[i], steps->step[i].bytes, phase_names[phase]);
   }
   free(status);
   run->now[phase] += span - (run->now[VIEW] - view_before);
@@ -221,17 +260,17 @@ static void pass(struct run *run, MPI_File file, const struct steps *steps, enum
   }
 }
 
-static MPI_File open_file(struct run *run, int mode) {
-  MPI_File file = MPI_FILE_NULL;
+static struct opened open_file(struct run *run, int neighbour, int writing) {
+  MPI_Comm ranks = run->kernel->own_file_bytes > 0 ? MPI_COMM_SELF : MPI_COMM_WORLD;
   const double start = start_together();
-  CHECK(MPI_File_open(MPI_COMM_WORLD, run->options->file, mode, run->options->info, &file), run->options->file);
+  const struct opened opened = opened_open(&run->options->access, ranks, path_of(run, neighbour), writing, !writing);
   run->now[OPEN] += seconds_since_first(start, clock_seconds());
-  return file;
+  return opened;
 }
 
-static void close_file(struct run *run, MPI_File *file) {
+static void close_file(struct run *run, struct opened *opened) {
   const double start = MPI_Wtime();
-  CHECK(MPI_File_close(file), run->options->file);
+  opened_close(opened);
   run->now[CLOSE] += MPI_Wtime() - start;
 }
 
@@ -242,26 +281,19 @@ static double total_since(const struct run *run, const double *before, enum phas
 }
 
 /* Through MPI, which knows names with a prefix.  Not timed: a file of a repetition begins as nothing and ends as nothing. */
-static void delete_file(const struct pass_options *options) {
+static void delete_files(const struct run *run) {
   barrier();
-  if (this_rank == 0) {
-    const int code = MPI_File_delete(options->file, options->info);
-    int class = MPI_SUCCESS;
-    MPI_Error_class(code, &class);
-    if (class != MPI_ERR_NO_SUCH_FILE) {
-      check(code, "MPI_File_delete", options->file);
-    }
+  if (this_rank == 0 || run->kernel->own_file_bytes > 0) {
+    opened_remove(&run->options->access, path_of(run, 0));
   }
   barrier();
 }
 
-static void write_header(struct run *run, MPI_File file) {
-  const struct kernel *kernel = run->kernel;
+static void write_header(const struct kernel *kernel, const struct opened *opened) {
   if (kernel->header_bytes > 0 && this_rank == 0) {
     MPI_Status status;
-    const struct step whole = {.bytes = kernel->header_bytes};
-    CHECK(MPI_File_write_at(file, 0, kernel->header, (int)kernel->header_bytes, MPI_BYTE, &status), run->options->file);
-    expect_bytes(&status, &whole, run->options->file, "write of the header");
+    CHECK(MPI_File_write_at(opened->file, 0, kernel->header, (int)kernel->header_bytes, MPI_BYTE, &status), opened->path);
+    opened_expect(opened, &status, kernel->header_bytes, "write of the header");
   }
 }
 
@@ -272,14 +304,14 @@ static void write_everything(struct run *run, uint64_t seed) {
     memset(run->buffer[i], 0x5A, (size_t)kernel->own.step[i].buffer_bytes);
     kernel->fill(kernel, 0, i, seed, run->buffer[i]);
   }
-  delete_file(run->options);
+  delete_files(run);
   memcpy(before, run->now, sizeof before);
-  MPI_File file = open_file(run, MPI_MODE_CREATE | MPI_MODE_WRONLY);
-  write_header(run, file);
-  pass(run, file, &kernel->own, WRITE);
+  struct opened file = open_file(run, 0, 1);
+  write_header(kernel, &file);
+  pass(run, &file, 0, WRITE);
   if (run->options->sync) {
     const double start = MPI_Wtime();
-    CHECK(MPI_File_sync(file), run->options->file);
+    opened_sync(&file);
     run->now[SYNC] += MPI_Wtime() - start;
   }
   close_file(run, &file);
@@ -293,13 +325,13 @@ static void tell_wrong(const struct run *run, const char *how, int step, int64_t
   }
 }
 
-static void read_steps(struct run *run, MPI_File file, int neighbour, uint64_t seed, enum phase phase) {
+static void read_steps(struct run *run, const struct opened *file, int neighbour, uint64_t seed, enum phase phase) {
   const struct kernel *kernel = run->kernel;
   const struct steps *steps = neighbour ? &kernel->neighbour : &kernel->own;
   for (int i = 0; i < steps->count; ++i) {
     memset(run->buffer[i], 0xA5, (size_t)steps->step[i].buffer_bytes);
   }
-  pass(run, file, steps, phase);
+  pass(run, file, neighbour, phase);
   for (int i = 0; run->options->verify && i < steps->count; ++i) {
     uint64_t hash = 0;
     const int64_t wrong = kernel->wrong(kernel, neighbour, i, seed, run->buffer[i], &hash);
@@ -309,18 +341,34 @@ static void read_steps(struct run *run, MPI_File file, int neighbour, uint64_t s
   }
 }
 
+/* What the next rank wrote, where that is another file: the times of its opening and closing belong to no phase. */
+static void read_other_file(struct run *run, uint64_t seed) {
+  const double opening = run->now[OPEN];
+  const double closing = run->now[CLOSE];
+  struct opened file = open_file(run, 1, 0);
+  read_steps(run, &file, 1, seed, READ_SHIFTED);
+  close_file(run, &file);
+  run->now[OPEN] = opening;
+  run->now[CLOSE] = closing;
+}
+
 static void read_everything(struct run *run, uint64_t seed) {
+  const int shifted = run->options->shifted && !run->options->reorder;
+  const int own_files = run->kernel->own_file_bytes > 0;
   double before[PHASES];
   memcpy(before, run->now, sizeof before);
-  MPI_File file = open_file(run, MPI_MODE_RDONLY);
-  read_steps(run, file, run->options->reorder, seed, READ);
+  struct opened file = open_file(run, run->options->reorder, 0);
+  read_steps(run, &file, run->options->reorder, seed, READ);
   run->now[READ_TOTAL] += total_since(run, before, READ);
-  if (run->options->shifted && !run->options->reorder) {
-    read_steps(run, file, 1, seed, READ_SHIFTED);
+  if (shifted && !own_files) {
+    read_steps(run, &file, 1, seed, READ_SHIFTED);
   }
   const double closing = run->now[CLOSE];
   close_file(run, &file);
   run->now[READ_TOTAL] += run->now[CLOSE] - closing;
+  if (shifted && own_files) {
+    read_other_file(run, seed);
+  }
 }
 
 /* With plain reads, where the content can be told from the offset. */
@@ -328,7 +376,11 @@ static void check_plainly(struct run *run, uint64_t seed) {
   if (run->options->verify && run->options->plain && run->kernel->runs != NULL) {
     uint64_t hash = 0;
     barrier();
-    const int64_t wrong = content_wrong_in_file(run->options->file, run->kernel->file_bytes, seed, &hash);
+    const struct kernel *kernel = run->kernel;
+    const int64_t wrong =
+        kernel->own_file_bytes > 0
+            ? content_wrong_in_own_file(path_of(run, 0), kernel->own_file_bytes, content_offset(kernel, 0), seed, &hash)
+            : content_wrong_in_file(path_of(run, 0), kernel->file_bytes, seed, &hash);
     if (wrong > 0 && run->wrong == 0) {
       fprintf(stderr, "%s: rank %d: %s: %lld wrong bytes in this rank's share, read plainly\n", run->kernel->name, this_rank,
               run->options->file, (long long)wrong);
@@ -369,7 +421,7 @@ static void repeat(struct run *run) {
     add_figures(run);
   }
   if (run->options->writing && !run->options->keep) {
-    delete_file(run->options);
+    delete_files(run);
   }
 }
 
@@ -422,11 +474,12 @@ static void print_series(const struct series *series, int count) {
   }
 }
 
-static void report_json(const struct run *run, const struct totals *totals, int64_t wrong, uint64_t hash, double wall) {
+static void report_json(const struct run *run, const struct totals *totals, int64_t memory_bytes, int64_t wrong, uint64_t hash,
+                        double wall) {
   const struct pass_options *options = run->options;
   printf("{\"program\": \"%s\", ", run->kernel->name);
   print_mpi_version();
-  printf(", \"ranks\": %d, \"mode\": \"%s\"", all_ranks, options->collective ? "collective" : "independent");
+  printf(", \"ranks\": %d, \"mode\": \"%s\"", all_ranks, access_name(&options->access));
   run->kernel->facts(run->kernel);
   printf(", \"repetitions\": %d, \"file\": ", options->repetitions);
   print_string(options->file);
@@ -439,13 +492,14 @@ static void report_json(const struct run *run, const struct totals *totals, int6
   print_series(run->cost[0], COSTS);
   printf("}, \"read\": {");
   print_series(run->cost[1], COSTS);
-  printf("}}, \"wall_seconds\": %.9f, \"checked\": %s, \"verified\": %s, \"wrong_bytes\": %lld, \"hash\": \"%016llx\"}\n", wall,
+  printf("}}, \"memory_bytes\": %lld, \"wall_seconds\": %.9f, \"checked\": %s, \"verified\": %s, \"wrong_bytes\": %lld, \"hash\": \"%016llx\"}\n",
+         (long long)memory_bytes, wall,
          options->verify ? "true" : "false", wrong == 0 ? "true" : "false", (long long)wrong, (unsigned long long)hash);
 }
 
 static void report_table(const struct run *run, const struct totals *totals, int64_t wrong, uint64_t hash) {
   printf("%s: %d ranks, %s, seconds of the last of %d repetitions\n", run->kernel->name, all_ranks,
-         run->options->collective ? "collective" : "independent", run->options->repetitions);
+         access_name(&run->options->access), run->options->repetitions);
   for (int phase = 0; phase < PHASES; ++phase) {
     printf("  %-14s %12.6f s\n", phase_names[phase], run->seconds[phase].values[run->seconds[phase].count - 1]);
   }
@@ -454,7 +508,19 @@ static void report_table(const struct run *run, const struct totals *totals, int
          wrong > 0 ? "WRONG" : run->options->verify ? "verified" : "not checked");
 }
 
+static void name_files(struct run *run) {
+  for (int neighbour = 0; neighbour < 2; ++neighbour) {
+    const char *path = run->options->file;
+    run->path[neighbour] =
+        run->kernel->own_file_bytes > 0 ? path_of_rank(path, (this_rank + neighbour) % all_ranks) : strdup(path);
+    if (run->path[neighbour] == NULL) {
+      fail("out of memory: the name of the file");
+    }
+  }
+}
+
 static void prepare(struct run *run) {
+  name_files(run);
   const struct steps *lists[2] = {&run->kernel->own, &run->kernel->neighbour};
   const int steps = lists[0]->count > lists[1]->count ? lists[0]->count : lists[1]->count;
   run->buffer = allocate(steps, sizeof *run->buffer);
@@ -480,6 +546,9 @@ int kernel_run(const struct kernel *kernel, const struct pass_options *options) 
   if (!options->writing && !options->reading) {
     refuse("--write-only and --read-only exclude each other");
   }
+  if (options->access.posix && kernel->runs == NULL) {
+    refuse("--posix: expected a kernel whose bytes follow from their place in the file, which %s is not", kernel->name);
+  }
   prepare(&run);
   barrier();
   const double start = MPI_Wtime();
@@ -489,8 +558,9 @@ int kernel_run(const struct kernel *kernel, const struct pass_options *options) 
   const struct totals totals = totals_of(&run);
   const int64_t wrong = sum_of_all(run.wrong);
   const uint64_t hash = hash_of_all(run.hash);
+  const int64_t memory_bytes = sum_of_all(memory_now());
   if (this_rank == 0 && options->json) {
-    report_json(&run, &totals, wrong, hash, wall);
+    report_json(&run, &totals, memory_bytes, wrong, hash, wall);
   } else if (this_rank == 0) {
     report_table(&run, &totals, wrong, hash);
   }
@@ -499,5 +569,7 @@ int kernel_run(const struct kernel *kernel, const struct pass_options *options) 
     free(run.buffer[i]);
   }
   free(run.buffer);
+  free(run.path[0]);
+  free(run.path[1]);
   return wrong == 0 ? 0 : 1;
 }

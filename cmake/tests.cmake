@@ -5,6 +5,8 @@ include(GoogleTest)
 set(PENSTOCK_TESTED penstock_model_program penstock_model penstock_file penstock_strategy penstock_plan penstock_store_posix penstock_store_pinned penstock_store_memory
                     penstock_store_fault penstock_store_trace penstock_store_emulated penstock_comm_local penstock_hints penstock_access
                     penstock_trace penstock_base)
+# What every test includes is compiled once; all are executables with the same options, as that asks for.
+set(precompiled "")
 foreach(kind unit property fault)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${kind}/*_test.cpp)
   foreach(source IN LISTS sources)
@@ -12,6 +14,12 @@ foreach(kind unit property fault)
     add_executable(${kind}_${name} ${source})
     target_include_directories(${kind}_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(${kind}_${name} PRIVATE ${PENSTOCK_TESTED} GTest::gtest_main Threads::Threads)
+    if(precompiled)
+      target_precompile_headers(${kind}_${name} REUSE_FROM ${precompiled})
+    else()
+      set(precompiled ${kind}_${name})
+      target_precompile_headers(${precompiled} PRIVATE <gtest/gtest.h> <algorithm> <functional> <map> <memory> <span> <string> <thread> <vector>)
+    endif()
     add_test(NAME ${kind}/${name} COMMAND ${kind}_${name})
     if(kind STREQUAL "property")
       # In the configuration "thorough" (ctest -C thorough): as many random cases as a release is held to.

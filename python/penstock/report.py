@@ -47,6 +47,7 @@ class FileReport:
     hints: dict[str, str]
     complaints: list[str]
     errors: list[str]
+    profile: str = ""  # "" of a library that chose without one
 
     @property
     def calls(self) -> int:
@@ -179,6 +180,7 @@ def parse_line(text: str) -> FileReport:
         opened=_number(row.get("opened"), "opened"),
         open_seconds=_number(row.get("open_seconds"), "open_seconds"),
         strategy=_field(row, "strategy", str),
+        profile=_field(row, "profile", str) if "profile" in row else "",
         counters={k: _count(v, f"counters.{k}") for k, v in _named(row, "counters").items()},
         wall=_seconds(row.get("wall_seconds"), "wall_seconds"),
         phases={name: _seconds(phases[name], f"phases.{name}") for name in dict.fromkeys([*order, *phases])},
@@ -241,7 +243,7 @@ def _file_as_json(file: FileReport) -> dict[str, Any]:
 
     return {
         "file": file.file, "store": file.store, "file_system": file.file_system, "mpi": file.mpi, "ranks": file.ranks,
-        "nodes": file.nodes, "opened": file.opened, "open_seconds": file.open_seconds, "strategy": file.strategy,
+        "nodes": file.nodes, "opened": file.opened, "open_seconds": file.open_seconds, "strategy": file.strategy, "profile": file.profile,
         "calls": file.calls, "bytes": file.bytes, "pieces": file.pieces, "counters": file.counters,
         "wall_seconds": seconds(file.wall), "phases": {name: seconds(value) for name, value in file.phases.items()},
         "background_seconds": seconds(file.background), "hints": file.hints, "complaints": file.complaints,

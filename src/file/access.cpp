@@ -246,10 +246,10 @@ bool reaches_further(store::File& store_file, Offset end) {
   return !size.ok() || end > *size;
 }
 
-void count_choice(const plan::Estimate& estimate, bool tried, std::int64_t nanoseconds, OpTrace& trace) {
+void count_choice(double expected, bool tried, std::int64_t nanoseconds, OpTrace& trace) {
   trace.count(Counter::kChosen);
   trace.count(Counter::kChosenNanoseconds, nanoseconds);
-  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(estimate.seconds * 1e9));
+  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(expected * 1e9));
   if (tried) trace.count(Counter::kTried);
 }
 
@@ -257,22 +257,24 @@ void count_choice(const plan::Estimate& estimate, bool tried, std::int64_t nanos
 
 File::Weighed File::weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes) {
   const plan::Estimates ways = plan::estimate(pattern, facts_of(traits), asked, may_sieve_writes, setting_);
-  if (ways.decided()) return {{}, ways.list().front(), false, false};
-  Weighed weighed{plan::signature_of(pattern.write, pattern.fresh, pattern.bytes, pattern.pieces, pattern.span_bytes), {}, false, true};
+  if (ways.decided()) return {{}, ways.list().front(), 0, false, false};
+  Weighed weighed{plan::signature_of(pattern.write, pattern.fresh, pattern.bytes, pattern.pieces, pattern.span_bytes), {}, 0, false, true};
   if (!learns()) {
     weighed.estimate = *std::min_element(ways.list().begin(), ways.list().end(),
                                          [](const plan::Estimate& a, const plan::Estimate& b) { return a.seconds < b.seconds; });
+    weighed.expected = weighed.estimate.seconds;
     return weighed;
   }
   const std::lock_guard guard(experience_mutex_);
   const plan::Experience::Decision decision = experience_.decide(weighed.signature, ways.list());
   weighed.estimate = ways.list()[decision.place];
+  weighed.expected = decision.expected;
   weighed.tried = decision.tried;
   return weighed;
 }
 
 void File::learn(const Weighed& weighed, std::int64_t nanoseconds, OpTrace& trace) {
-  count_choice(weighed.estimate, weighed.tried, nanoseconds, trace);
+  count_choice(weighed.expected, weighed.tried, nanoseconds, trace);
   if (!learns()) return;
   const std::lock_guard guard(experience_mutex_);
   experience_.note(weighed.signature, weighed.estimate, static_cast<double>(nanoseconds) * 1e-9, weighed.tried);
@@ -283,12 +285,12 @@ bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
   const plan::Together together =
-      plan::estimate_together(all, write, planned, facts, setting_, domains_, team_->size() > 1 ? std::max(1, hints().local_aggregators) : 0);
+      plan::estimate_together(all, write, planned, facts, setting_, domains_, local_per_node_);
   if (placement_.local.size() > 1 || !learns()) return together.alone.seconds <= together.gathered.seconds;
   const plan::Signature signature = plan::signature_of(write, all.fresh, all.bytes, all.pieces, all.end - all.first);
   const std::array<plan::Estimate, 2> both = {together.alone, together.gathered};
   const plan::Experience::Decision decision = together_experience_.decide(signature, both);
-  weighed_ = {signature, both[decision.place], decision.tried, true};
+  weighed_ = {signature, both[decision.place], decision.expected, decision.tried, true};
   return decision.place == 0;
 }
 
@@ -297,7 +299,9 @@ void File::learn_together(std::int64_t begun_ns, OpTrace& trace) {
   weighed_.any = false;
   const std::int64_t taken_ns = trace::now_ns() - begun_ns;
   together_experience_.note(weighed_.signature, weighed_.estimate, static_cast<double>(taken_ns) * 1e-9, weighed_.tried);
-  count_choice(weighed_.estimate, weighed_.tried, taken_ns, trace);
+  // What a rank did alone has been counted where it did.
+  const bool gathered = weighed_.estimate.way == model::Way::kTwoLayer || weighed_.estimate.way == model::Way::kTwoPhase;
+  if (gathered) count_choice(weighed_.expected, weighed_.tried, taken_ns, trace);
 }
 
 bool File::tries_gathering() {

@@ -181,7 +181,11 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     file->may_decline_ = notice.may_decline;
     if (notice.by_list) PENSTOCK_TRY(file->follow_list(notice.aggregators));
     // Where the ranks of some node share no memory, every rank sends for itself.
-    if (!file->join_team(notice.local_aggregators, notice.aggregators)) (void)file->join_team(0, notice.aggregators);
+    file->local_per_node_ = notice.local_aggregators;
+    if (!file->join_team(notice.local_aggregators, notice.aggregators)) {
+      file->local_per_node_ = 0;
+      (void)file->join_team(0, notice.aggregators);
+    }
     const plan::Placement& placement = file->placement_;
     const auto aggregators = static_cast<int>(placement.global.size());
     const Offset window_bytes = plan::window_bytes(static_cast<int>(placement.local.size()), notice.window_bytes);

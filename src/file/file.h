@@ -252,6 +252,7 @@ class File {
   struct Weighed {
     plan::Signature signature;
     plan::Estimate estimate;
+    double expected = 0;  ///< seconds, with what was learned
     bool tried = false;
     bool any = false;
   };
@@ -308,6 +309,7 @@ class File {
   std::vector<bool> stripes_written_;  ///< of a turn; as an aggregator.  Collective accesses come one after another
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
+  int local_per_node_ = 0;        ///< local aggregators of a node; 0: every rank is one.  The same on all ranks
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   plan::Setting setting_;         ///< the same on all ranks
   // What was learned of this rank's own accesses, which may come from several threads, and of collective ones, which come one after another; there only the

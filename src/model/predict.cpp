@@ -21,7 +21,12 @@ constexpr double kWake = 15e-6;
 /// A team's members read a window together, up to so many of them (strategy/two_phase.cpp).
 constexpr double kReadersMost = 4;
 
-double steps(double of) { return of > 1 ? std::ceil(std::log2(of)) : 0; }
+/// Binary logarithm, rounded up.  By hand: ranks on different processors must come to the very same seconds, which libraries' logarithms do not promise.
+double steps(double of) {
+  double steps = 0;
+  for (double reached = 1; reached < of; reached *= 2) ++steps;
+  return steps;
+}
 
 /// What of the machine and of the work all ways share.
 struct Scene {
@@ -66,7 +71,7 @@ struct Scene {
       const double added = access.write ? new_pages(access.accessors) * figures.file.new_page : 0;
       const double each = access.calls * storage.cached_call + access.bytes * storage.cached_per_byte + added;
       const double at_once = std::min({access.of_a_node, static_cast<double>(work.processors), storage.cached_ranks});
-      const double convoy = access.write && access.of_a_node > at_once ? 1 + kConvoy * std::log2(access.of_a_node) : 1;
+      const double convoy = access.write && access.of_a_node > at_once ? 1 + kConvoy * steps(access.of_a_node) : 1;
       return each * access.of_a_node / std::max(1.0, at_once) * convoy;
     }
     const double each = access.calls * (access.random ? storage.device_random_call : storage.device_call) + access.bytes * storage.device_per_byte;

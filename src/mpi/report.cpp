@@ -84,6 +84,7 @@ nlohmann::json to_json(const OpenFile& open, const std::vector<Share>& shares) {
           {"opened", open.opened_seconds},
           {"open_seconds", seconds(trace::now_ns() - open.trace->opened_at_ns)},
           {"strategy", strategy_mix(sum)},
+          {"profile", file.facts().profile},
           {"counters", counters},
           {"wall_seconds", {{"sum", seconds(sum.wall_ns)}, {"max", seconds(most.wall_ns)}, {"mean", seconds(sum.wall_ns) / ranks}}},
           {"phases", phases},

@@ -61,14 +61,14 @@ Experience::Decision Experience::decide(const Signature& signature, std::span<co
   known.expected = expected(known, estimates[current]);
 
   // Nothing is tried before it is known what the way in use really takes.
-  if (!was_measured(known, estimates[current].way)) return {current, false};
+  if (!was_measured(known, estimates[current].way)) return {current, known.expected, false};
   for (std::size_t i = 0; i < estimates.size(); ++i) {
     if (was_measured(known, estimates[i].way) || estimates[i].seconds > kHopeless * known.expected) continue;
     const double more = std::max(0.0, estimates[i].seconds - known.expected);
     // As much again: a prediction that nobody has checked may be wrong by that.
-    if (known.spent_on_tries + more + known.expected <= kTriesMost * known.spent) return {i, true};
+    if (known.spent_on_tries + more + known.expected <= kTriesMost * known.spent) return {i, estimates[i].seconds, true};
   }
-  return {current, false};
+  return {current, known.expected, false};
 }
 
 void Experience::note(const Signature& signature, const Estimate& estimate, double seconds, bool tried) {

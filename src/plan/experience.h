@@ -44,6 +44,7 @@ class Experience {
 
   struct Decision {
     std::size_t place = 0;  ///< in the estimates
+    double expected = 0;    ///< seconds, corrected
     bool tried = false;     ///< for the sake of knowing, not because it is expected to be best
   };
   /// `estimates`: the simpler ways first, each way once.  Requires: not empty.

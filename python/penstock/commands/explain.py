@@ -178,7 +178,7 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
     for file in found.files:
         whole = measured(file)
         patterns = explanation.of_report(file, processors_of(processors))
-        chosen_name = name or file.hints.get("penstock_profile", "")
+        chosen_name = name or file.profile
         try:
             profile = profile_of(chosen_name, Path(file.file).parent)
         except Failure:

@@ -1,7 +1,7 @@
 // Every data access call, reading and writing, through a contiguous and a strided view, from contiguous and strided memory:
 // bytes in the file, status, and where the pointers are afterwards (MPI 4.1 section 14.4).
-// ranks: 1 3
-// thorough: 2:
+// ranks: 1 2
+// thorough: 3:
 // thorough: 4:
 // time limit: 120
 #include "calls.h"

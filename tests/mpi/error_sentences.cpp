@@ -1,7 +1,8 @@
 // What is said when a call is wrong: the class, and a sentence that names the file, the operation, the value and what to do.
 // All access modes there are, against the rules of MPI 4.1 section 14.2.1.
 // preloaded only
-// ranks: 1 3
+// ranks: 1 2
+// thorough: 3:
 #include "calls.h"
 
 using calls::Call;

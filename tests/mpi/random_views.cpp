@@ -6,7 +6,7 @@
 // Case K of seed S is always the same case, whatever ran before.  A failing case is tried again within smaller bounds and with
 // fewer steps, and the smallest that still fails is printed.
 // ranks: 1 3
-// run: --cases 300
+// run: --cases 120
 // run: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 60
 // run: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 --cases 60
 // run: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096;cb_nodes=2 PENSTOCK_RANKS_PER_NODE=2 --cases 40

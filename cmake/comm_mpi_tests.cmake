@@ -54,7 +54,7 @@ function(penstock_comm_mpi_tests flavour compiler launcher environment)
     string(REPLACE " " "_" name "${flavour}_${scope}")
     set(when)
     set(label mpi)
-    if(ranks EQUAL 8)  # where ranks outnumber cores that far, half a minute
+    if(ranks EQUAL 8 OR scope STREQUAL "4 0")  # where ranks outnumber cores far, up to half a minute
       set(when CONFIGURATIONS thorough)
       set(label thorough)
     endif()

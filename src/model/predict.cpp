@@ -16,6 +16,9 @@ constexpr double kPopulated = 256.0 * 1024;
 constexpr double kGapRead = 64.0 * 1024;
 /// What writers that wait for one another's lock of the file lose each time that there are twice as many: the lock is handed on through the scheduler.
 constexpr double kConvoy = 0.1;
+/// How many times dearer a page is that a call adds to the page cache while other ranks of the node use the memory too: calibration adds pages with one rank
+/// (measured with 2 to 8 ranks on 2 processors).
+constexpr double kCrowded = 2;
 /// Until a rank that waits has a processor again, where there are more ranks than processors.  Of the scheduler, about the same on all machines.
 constexpr double kWake = 15e-6;
 /// A team's members read a window together, up to so many of them (strategy/two_phase.cpp).
@@ -68,7 +71,7 @@ struct Scene {
   [[nodiscard]] double accessing(const Access& access) const {
     const Storage& storage = access.write ? figures.storage_write : figures.storage_read;
     if (cached) {
-      const double added = access.write ? new_pages(access.accessors) * figures.file.new_page : 0;
+      const double added = access.write ? new_pages(access.accessors) * figures.file.new_page * (q > 1 ? kCrowded : 1) : 0;
       const double each = access.calls * storage.cached_call + access.bytes * storage.cached_per_byte + added;
       const double at_once = std::min({access.of_a_node, static_cast<double>(work.processors), storage.cached_ranks});
       const double convoy = access.write && access.of_a_node > at_once ? 1 + kConvoy * steps(access.of_a_node) : 1;

@@ -152,8 +152,7 @@ int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, i
 
 bool may_gather_on_a_node(int ranks, int processors) {
   constexpr int kManyRanks = 12;
-  constexpr int kSomeRanks = 4;
-  return ranks >= kManyRanks || (ranks >= kSomeRanks && ranks / 2 >= processors);
+  return ranks >= kManyRanks || (ranks > 1 && ranks >= processors);
 }
 
 Offset window_bytes(int local, Offset limit) {

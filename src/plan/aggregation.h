@@ -68,8 +68,8 @@ struct Accessed {
 };
 
 /// Whether so many ranks of one node may gain by gathering what they access of a file system of that node.  Each that maps the file faults all pages of it in
-/// that it has a piece on, which costs as much as ranks times pages; few ranks that have a processor each are as fast with that as with waiting for each
-/// other (measured with 2 to 16 ranks on 2 cores, pieces of 8 to 512 bytes).
+/// that it has a piece on, which costs as much as ranks times pages.  Few ranks on many processors are not asked at all: opening their team is not free.  Whether a
+/// call gathers is for the model to say.
 bool may_gather_on_a_node(int ranks, int processors);
 
 /// Which part of the file is whose.  Each byte is in one window of one aggregator, and an aggregator goes through its windows round by round.

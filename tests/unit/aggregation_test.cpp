@@ -96,9 +96,9 @@ TEST(Automatic, AsManyAsPay) {
   EXPECT_EQ(window_bytes(256, 4096), 4096);
 }
 
-TEST(Aggregation, GatheringOnANodeIsForManyRanks) {
-  EXPECT_TRUE(may_gather_on_a_node(16, 64) && may_gather_on_a_node(4, 2) && may_gather_on_a_node(4, 1));
-  EXPECT_FALSE(may_gather_on_a_node(4, 4) || may_gather_on_a_node(2, 1) || may_gather_on_a_node(11, 6));
+TEST(Aggregation, GatheringOnANodeIsForRanksThatUseItUp) {
+  EXPECT_TRUE(may_gather_on_a_node(16, 64) && may_gather_on_a_node(4, 4) && may_gather_on_a_node(2, 1) && may_gather_on_a_node(2, 2));
+  EXPECT_FALSE(may_gather_on_a_node(1, 1) || may_gather_on_a_node(2, 4) || may_gather_on_a_node(11, 16));
 }
 
 /// How often [first, end) has each byte in some window, by what a call goes through: the windows of all rounds until the last byte's.

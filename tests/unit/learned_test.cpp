@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
@@ -60,6 +61,26 @@ TEST_F(LearnedFile, IsReadAsItWasWritten) {
   EXPECT_EQ(learned.own[0].ratios, own[0].ratios);
   EXPECT_EQ(learned.together[0].current, 1);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_ / "penstock" / "learned"), {}), 1) << "nothing else is left behind";
+}
+
+TEST_F(LearnedFile, IsWholeWhenSeveralThreadsWriteItAtOnce) {
+  constexpr int kThreads = 4, kTimes = 100;
+  std::vector<Experience::Known> own;
+  for (std::size_t i = 0; i < Experience::kKept; ++i) own.push_back(known(true, static_cast<std::int8_t>(i)));
+  ASSERT_TRUE(write_learned(path_, own, own));
+  std::vector<int> wrong(kThreads, 0);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      int& failed = wrong[static_cast<std::size_t>(thread)];
+      for (int time = 0; time < kTimes; ++time) {
+        if (!write_learned(path_, own, own)) ++failed;
+        const Learned learned = read_learned(path_);
+        if (learned.own_count != static_cast<int>(own.size()) || learned.together_count != static_cast<int>(own.size())) ++failed;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
 }
 
 TEST_F(LearnedFile, NonsenseIsNothing) {

@@ -255,9 +255,12 @@ void count_choice(double expected, bool tried, std::int64_t nanoseconds, OpTrace
 
 }  // namespace
 
-File::Weighed File::weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes) {
-  const plan::Estimates ways = plan::estimate(pattern, facts_of(traits), asked, may_sieve_writes, setting_);
+File::Weighed File::weigh(plan::Pattern pattern, Offset end, store::File& store_file, const hints::Hints& asked, bool may_sieve_writes) {
+  plan::Estimates ways = plan::allowed(pattern, facts_of(store_file.traits()), asked, may_sieve_writes);
   if (ways.decided()) return {{}, ways.list().front(), 0, false, false};
+  // Asked only where it matters: between nodes it may be a message to every server that has a part of the file.
+  if (pattern.write) pattern.fresh = reaches_further(store_file, end);
+  plan::estimate(pattern, asked, setting_, ways);
   Weighed weighed{plan::signature_of(pattern.write, pattern.fresh, pattern.bytes, pattern.pieces, pattern.span_bytes), {}, 0, false, true};
   if (!learns()) {
     weighed.estimate = *std::min_element(ways.list().begin(), ways.list().end(),
@@ -483,11 +486,8 @@ Outcome File::move_stretch(store::File& store_file, WriteRight right, const Requ
       return {Status::failure(Code::kIo, path_ + ": the view leads to offset " + std::to_string(bounds.first) + ", before the file"), 0};
     pattern.span_bytes = bounds.end - bounds.first;
     pattern.pieces = access::pieces_in(stretch.file, stretch.position, stretch.bytes);
-    if (pattern.pieces > 1) {
-      trace.count(Counter::kSpanBytes, pattern.span_bytes);
-      if (request.write) pattern.fresh = reaches_further(store_file, bounds.end);
-    }
-    weighed = weigh(pattern, store_file.traits(), asked, right == WriteRight::kMaySieve);
+    if (pattern.pieces > 1) trace.count(Counter::kSpanBytes, pattern.span_bytes);
+    weighed = weigh(pattern, bounds.end, store_file, asked, right == WriteRight::kMaySieve);
   }
   const std::int64_t begun_ns = weighed.any ? trace::now_ns() : 0;
   trace.count(Counter::kPieces, pattern.pieces);

@@ -257,9 +257,11 @@ class File {
     bool any = false;
   };
   /// How one rank's access goes: by hint, or by what the model and what was learned say.
-  Weighed weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes);
+  /// `end`: of what it touches.
+  Weighed weigh(plan::Pattern pattern, Offset end, store::File& store_file, const hints::Hints& asked, bool may_sieve_writes);
   void learn(const Weighed& weighed, std::int64_t nanoseconds, trace::OpTrace& trace);
-  void learn_together(std::int64_t begun_ns, trace::OpTrace& trace);
+  /// When all ranks have agreed on the call: then it took what the slowest of them took.
+  void learn_together(trace::OpTrace& trace);
   /// For the next run, where the hint asks for it.  Recalling is collective; rank 0 reads and writes.
   Status recall_learned();
   void keep_learned();

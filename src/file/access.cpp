@@ -1,5 +1,6 @@
 // Data access on an open file: from a request to a position, a strategy, an agreement.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -249,7 +250,9 @@ bool reaches_further(store::File& store_file, Offset end) {
 void count_choice(double expected, bool tried, std::int64_t nanoseconds, OpTrace& trace) {
   trace.count(Counter::kChosen);
   trace.count(Counter::kChosenNanoseconds, nanoseconds);
-  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(expected * 1e9));
+  // A profile may say that a call takes longer than a counter can hold, or than any number says.
+  constexpr double kLongest = 1e15;
+  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(std::isnan(expected) ? 0 : std::min(expected * 1e9, kLongest)));
   if (tried) trace.count(Counter::kTried);
 }
 

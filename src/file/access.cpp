@@ -152,7 +152,8 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   }
   Outcome outcome;
   if (local.ok()) local = position.status();
-  if (aggregates()) {
+  const bool together = aggregates();
+  if (together) {
     {
       PhaseScope waiting(trace, Phase::kWait);
       drain_collectives();
@@ -166,6 +167,7 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   give_back(*view, request, outcome.bytes);
   outcome.status = agree(local, trace);
   if (!outcome.status.ok()) note_gathering(false);
+  if (together && outcome.status.ok()) learn_together(trace);
   return outcome;
 }
 
@@ -287,6 +289,7 @@ void File::learn(const Weighed& weighed, std::int64_t nanoseconds, OpTrace& trac
 }
 
 bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
+  weighed_.any = false;
   if (all.pieces <= 1) return true;
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
@@ -300,14 +303,12 @@ bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
   return decision.place == 0;
 }
 
-void File::learn_together(std::int64_t begun_ns, OpTrace& trace) {
-  if (!weighed_.any) return;
-  weighed_.any = false;
-  const std::int64_t taken_ns = trace::now_ns() - begun_ns;
+void File::learn_together(OpTrace& trace) {
+  if (!std::exchange(weighed_.any, false)) return;
+  const std::int64_t taken_ns = trace::now_ns() - weighed_since_ns_;
   together_experience_.note(weighed_.signature, weighed_.estimate, static_cast<double>(taken_ns) * 1e-9, weighed_.tried);
   // What a rank did alone has been counted where it did.
-  const bool gathered = weighed_.estimate.way == model::Way::kTwoLayer || weighed_.estimate.way == model::Way::kTwoPhase;
-  if (gathered) count_choice(weighed_.expected, weighed_.tried, taken_ns, trace);
+  if (model::is_collective(weighed_.estimate.way)) count_choice(weighed_.expected, weighed_.tried, taken_ns, trace);
 }
 
 bool File::tries_gathering() {
@@ -323,6 +324,7 @@ void File::note_gathering(bool declined) {
 }
 
 Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
+  weighed_.any = false;
   if (!tries_gathering()) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
   AggregatorTarget target(
       [this]() -> Result<store::File*> {
@@ -355,8 +357,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .bytes = bytes,
                                     .better_alone = may_decline_ ? judge : Judge(),
                                     .trace = trace};
-  weighed_.any = false;
-  const std::int64_t begun_ns = trace::now_ns();
+  weighed_since_ns_ = trace::now_ns();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
@@ -365,12 +366,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
-  if (alone || (moved->declined && bytes > 0)) {
-    const Outcome outcome = move(view, request, position, trace);
-    if (outcome.status.ok()) learn_together(begun_ns, trace);
-    return outcome;
-  }
-  learn_together(begun_ns, trace);
+  if (moved->declined && model::is_collective(weighed_.estimate.way)) weighed_.any = false;  // for want of memory: not as was decided
+  if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
     const Offset pieces = access::pieces_in(file, position, bytes);
@@ -594,10 +591,11 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
   {
     OpTrace trace(trace_, Phase::kOther, /*background=*/true);
     if (local.ok()) local = position.status();
+    const bool together = !moved.has_value() && request.collective && aggregates() && comm_->may_exchange_in_background();
     if (moved.has_value()) {
       outcome = *moved;
       local = outcome.status;
-    } else if (request.collective && aggregates() && comm_->may_exchange_in_background()) {
+    } else if (together) {
       outcome = carry_out_together(*view, request, local.ok() ? *position : 0, trace, local);
       local = outcome.status;
     } else if (local.ok()) {
@@ -608,6 +606,7 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
     if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
     outcome.status = local;
     if (request.collective && !local.ok()) note_gathering(false);
+    if (together && local.ok()) learn_together(trace);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
   pending->finish(std::move(outcome));

@@ -1,5 +1,6 @@
 // Data access on an open file: from a request to a position, a strategy, an agreement.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -151,7 +152,8 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   }
   Outcome outcome;
   if (local.ok()) local = position.status();
-  if (aggregates()) {
+  const bool together = aggregates();
+  if (together) {
     {
       PhaseScope waiting(trace, Phase::kWait);
       drain_collectives();
@@ -165,6 +167,7 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   give_back(*view, request, outcome.bytes);
   outcome.status = agree(local, trace);
   if (!outcome.status.ok()) note_gathering(false);
+  if (together && outcome.status.ok()) learn_together(trace);
   return outcome;
 }
 
@@ -249,15 +252,20 @@ bool reaches_further(store::File& store_file, Offset end) {
 void count_choice(double expected, bool tried, std::int64_t nanoseconds, OpTrace& trace) {
   trace.count(Counter::kChosen);
   trace.count(Counter::kChosenNanoseconds, nanoseconds);
-  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(expected * 1e9));
+  // A profile may say that a call takes longer than a counter can hold, or than any number says.
+  constexpr double kLongest = 1e15;
+  trace.count(Counter::kPredictedNanoseconds, static_cast<std::int64_t>(std::isnan(expected) ? 0 : std::min(expected * 1e9, kLongest)));
   if (tried) trace.count(Counter::kTried);
 }
 
 }  // namespace
 
-File::Weighed File::weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes) {
-  const plan::Estimates ways = plan::estimate(pattern, facts_of(traits), asked, may_sieve_writes, setting_);
+File::Weighed File::weigh(plan::Pattern pattern, Offset end, store::File& store_file, const hints::Hints& asked, bool may_sieve_writes) {
+  plan::Estimates ways = plan::allowed(pattern, facts_of(store_file.traits()), asked, may_sieve_writes);
   if (ways.decided()) return {{}, ways.list().front(), 0, false, false};
+  // Asked only where it matters: between nodes it may be a message to every server that has a part of the file.
+  if (pattern.write) pattern.fresh = reaches_further(store_file, end);
+  plan::estimate(pattern, asked, setting_, ways);
   Weighed weighed{plan::signature_of(pattern.write, pattern.fresh, pattern.bytes, pattern.pieces, pattern.span_bytes), {}, 0, false, true};
   if (!learns()) {
     weighed.estimate = *std::min_element(ways.list().begin(), ways.list().end(),
@@ -281,6 +289,7 @@ void File::learn(const Weighed& weighed, std::int64_t nanoseconds, OpTrace& trac
 }
 
 bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
+  weighed_.any = false;
   if (all.pieces <= 1) return true;
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
@@ -294,14 +303,12 @@ bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
   return decision.place == 0;
 }
 
-void File::learn_together(std::int64_t begun_ns, OpTrace& trace) {
-  if (!weighed_.any) return;
-  weighed_.any = false;
-  const std::int64_t taken_ns = trace::now_ns() - begun_ns;
+void File::learn_together(OpTrace& trace) {
+  if (!std::exchange(weighed_.any, false)) return;
+  const std::int64_t taken_ns = trace::now_ns() - weighed_since_ns_;
   together_experience_.note(weighed_.signature, weighed_.estimate, static_cast<double>(taken_ns) * 1e-9, weighed_.tried);
   // What a rank did alone has been counted where it did.
-  const bool gathered = weighed_.estimate.way == model::Way::kTwoLayer || weighed_.estimate.way == model::Way::kTwoPhase;
-  if (gathered) count_choice(weighed_.expected, weighed_.tried, taken_ns, trace);
+  if (model::is_collective(weighed_.estimate.way)) count_choice(weighed_.expected, weighed_.tried, taken_ns, trace);
 }
 
 bool File::tries_gathering() {
@@ -317,6 +324,7 @@ void File::note_gathering(bool declined) {
 }
 
 Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
+  weighed_.any = false;
   if (!tries_gathering()) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
   AggregatorTarget target(
       [this]() -> Result<store::File*> {
@@ -349,8 +357,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .bytes = bytes,
                                     .better_alone = may_decline_ ? judge : Judge(),
                                     .trace = trace};
-  weighed_.any = false;
-  const std::int64_t begun_ns = trace::now_ns();
+  weighed_since_ns_ = trace::now_ns();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
@@ -359,12 +366,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
-  if (alone || (moved->declined && bytes > 0)) {
-    const Outcome outcome = move(view, request, position, trace);
-    if (outcome.status.ok()) learn_together(begun_ns, trace);
-    return outcome;
-  }
-  learn_together(begun_ns, trace);
+  if (moved->declined && model::is_collective(weighed_.estimate.way)) weighed_.any = false;  // for want of memory: not as was decided
+  if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
     const Offset pieces = access::pieces_in(file, position, bytes);
@@ -483,11 +486,8 @@ Outcome File::move_stretch(store::File& store_file, WriteRight right, const Requ
       return {Status::failure(Code::kIo, path_ + ": the view leads to offset " + std::to_string(bounds.first) + ", before the file"), 0};
     pattern.span_bytes = bounds.end - bounds.first;
     pattern.pieces = access::pieces_in(stretch.file, stretch.position, stretch.bytes);
-    if (pattern.pieces > 1) {
-      trace.count(Counter::kSpanBytes, pattern.span_bytes);
-      if (request.write) pattern.fresh = reaches_further(store_file, bounds.end);
-    }
-    weighed = weigh(pattern, store_file.traits(), asked, right == WriteRight::kMaySieve);
+    if (pattern.pieces > 1) trace.count(Counter::kSpanBytes, pattern.span_bytes);
+    weighed = weigh(pattern, bounds.end, store_file, asked, right == WriteRight::kMaySieve);
   }
   const std::int64_t begun_ns = weighed.any ? trace::now_ns() : 0;
   trace.count(Counter::kPieces, pattern.pieces);
@@ -591,10 +591,11 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
   {
     OpTrace trace(trace_, Phase::kOther, /*background=*/true);
     if (local.ok()) local = position.status();
+    const bool together = !moved.has_value() && request.collective && aggregates() && comm_->may_exchange_in_background();
     if (moved.has_value()) {
       outcome = *moved;
       local = outcome.status;
-    } else if (request.collective && aggregates() && comm_->may_exchange_in_background()) {
+    } else if (together) {
       outcome = carry_out_together(*view, request, local.ok() ? *position : 0, trace, local);
       local = outcome.status;
     } else if (local.ok()) {
@@ -605,6 +606,7 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
     if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
     outcome.status = local;
     if (request.collective && !local.ok()) note_gathering(false);
+    if (together && local.ok()) learn_together(trace);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
   pending->finish(std::move(outcome));

@@ -257,9 +257,11 @@ class File {
     bool any = false;
   };
   /// How one rank's access goes: by hint, or by what the model and what was learned say.
-  Weighed weigh(const plan::Pattern& pattern, const store::Traits& traits, const hints::Hints& asked, bool may_sieve_writes);
+  /// `end`: of what it touches.
+  Weighed weigh(plan::Pattern pattern, Offset end, store::File& store_file, const hints::Hints& asked, bool may_sieve_writes);
   void learn(const Weighed& weighed, std::int64_t nanoseconds, trace::OpTrace& trace);
-  void learn_together(std::int64_t begun_ns, trace::OpTrace& trace);
+  /// When all ranks have agreed on the call: then it took what the slowest of them took.
+  void learn_together(trace::OpTrace& trace);
   /// For the next run, where the hint asks for it.  Recalling is collective; rank 0 reads and writes.
   Status recall_learned();
   void keep_learned();
@@ -311,13 +313,14 @@ class File {
   std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
   int local_per_node_ = 0;        ///< local aggregators of a node; 0: every rank is one.  The same on all ranks
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
-  plan::Setting setting_;         ///< the same on all ranks
+  plan::Setting setting_;         ///< the same on all ranks, but for the ranks of this one's node
   // What was learned of this rank's own accesses, which may come from several threads, and of collective ones, which come one after another; there only the
   // local aggregator learns, and only where it is the only one: others would have to be told.
   std::mutex experience_mutex_;
   plan::Experience experience_;
   plan::Experience together_experience_;
   Weighed weighed_;  ///< in the collective access that is under way
+  std::int64_t weighed_since_ns_ = 0;
   // On one node that costs small calls more than it saves: the more calls in a row found so, the more of the next ones do not ask.  The same on all ranks,
   // which make the same calls in the same order.
   int calls_to_skip_ = 0;

@@ -103,7 +103,11 @@ bool write_learned(const std::string& path, std::span<const Experience::Known> o
   try {
     std::error_code error;
     fs::create_directories(fs::path(path).parent_path(), error);
-    const std::string fresh = path + "." + std::to_string(getpid());
+    // A name that nobody else has: neither a thread of this process that closes another file, nor a process of another node with the same home.
+    std::string fresh = path + ".XXXXXX";
+    const int made = mkstemp(fresh.data());
+    if (made < 0) return false;
+    (void)::close(made);
     {
       std::ofstream out(fresh, std::ios::trunc);
       out << kFirstLine << '\n';

@@ -82,6 +82,7 @@ FoundProfile search(const std::string& wanted, const std::string& path, const st
       found.remark = "penstock_profile: " + std::string(profile.status().text()) + "; the built-in profile " + found.profile.name + " is used";
     return found;
   }
+  if (all_profiles().empty()) return found;  // nobody calibrated: nothing is looked up by the path
   std::error_code error;
   const fs::path whole = fs::absolute(path, error);
   const fs::path directory = error ? fs::path() : fs::weakly_canonical(whole.parent_path(), error);

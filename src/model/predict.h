@@ -12,6 +12,7 @@ namespace penstock::model {
 
 /// The strategies of the design, in the order in which ties are decided: the simpler one first.
 enum class Way { kIndependent, kMapped, kSieved, kTwoLayer, kTwoPhase };
+[[nodiscard]] constexpr bool is_collective(Way way) { return way == Way::kTwoLayer || way == Way::kTwoPhase; }
 constexpr std::array<std::string_view, 5> kWayNames = {"independent", "mapped", "sieved", "two_layer", "two_phase"};
 
 /// What all ranks together access in one call.  Numbers are of all ranks unless they say otherwise; every rank is taken to have an equal share.

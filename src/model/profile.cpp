@@ -12,6 +12,8 @@ namespace penstock::model {
 namespace {
 
 constexpr std::int64_t kVersion = 1;
+/// No section's name is longer.
+constexpr std::size_t kSectionMost = 64;
 
 Status bad(const std::string& where, const std::string& what) { return Status::failure(Code::kArgument, where + ": " + what); }
 
@@ -26,6 +28,17 @@ Status read_number(const toml::node& node, const FieldRow& row, const std::strin
   return {};
 }
 
+/// Tables in tables, which a line of many dots makes: to free very many takes more of the stack than threads have.
+bool nests_deeply(std::string_view text) {
+  constexpr int kDotsMost = 32;
+  int dots = 0;
+  for (const char letter : text) {
+    if (letter == '.' && ++dots > kDotsMost) return true;
+    if (std::string_view("=,[]{}\n").find(letter) != std::string_view::npos) dots = 0;
+  }
+  return false;
+}
+
 /// Sections that hold what people read and the model does not.
 bool is_for_people(std::string_view section) { return section == "profile" || section == "measurements"; }
 
@@ -34,6 +47,7 @@ Status read_table(const toml::table& table, const std::string& section, const st
     const std::string name(key.str());
     if (section.empty() && is_for_people(name)) continue;
     if (const toml::table* inner = node.as_table(); inner != nullptr) {
+      if (section.size() > kSectionMost) return bad(where, section + " is no section of a profile");
       PENSTOCK_TRY(read_table(*inner, section.empty() ? name : section + "." + name, where, figures));
       continue;
     }
@@ -78,6 +92,7 @@ std::string machine_of(std::string_view host) {
 }
 
 Result<Profile> parse_profile(std::string_view text, const std::string& where) {
+  if (nests_deeply(text)) return bad(where, "has names of more parts than any of a profile; expected TOML as penstock calibrate writes it");
   const toml::parse_result parsed = toml::parse(text, where);
   if (!parsed) {
     return bad(where, "line " + std::to_string(parsed.error().source().begin.line) + ": " + std::string(parsed.error().description()) +

@@ -26,6 +26,24 @@ void allow_writes(const StoreFacts& facts, const hints::Hints& hints, bool may_s
   if (can_map(facts) && facts.node_local) ways.add(Way::kMapped);
 }
 
+/// Where each of the node's ranks does as this one: side by side in the file where that has room between this one's pieces, else one behind the other.
+model::Workload workload_of(const Pattern& pattern, const hints::Hints& hints, const Setting& setting) {
+  const auto ranks = static_cast<double>(setting.ranks_in_node);
+  model::Workload work;
+  work.write = pattern.write;
+  work.fresh = pattern.fresh;
+  work.ranks = setting.ranks_in_node;
+  work.processors = setting.processors;
+  work.bytes = static_cast<double>(pattern.bytes) * ranks;
+  work.pieces = static_cast<double>(pattern.pieces) * ranks;
+  work.rank_span = static_cast<double>(pattern.span_bytes);
+  work.span = std::max(work.rank_span, work.bytes);
+  work.sieve_buffer = static_cast<double>(pattern.write ? hints.write_buffer_bytes : hints.read_buffer_bytes);
+  return work;
+}
+
+}  // namespace
+
 Estimates allowed(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes) {
   const bool may_sieve = !pattern.write || (may_sieve_writes && can_sieve_writes(facts));
   Estimates ways;
@@ -57,35 +75,20 @@ Estimates allowed(const Pattern& pattern, const StoreFacts& facts, const hints::
   return ways;
 }
 
-/// Where each of the node's ranks does as this one: side by side in the file where that has room between this one's pieces, else one behind the other.
-model::Workload workload_of(const Pattern& pattern, const hints::Hints& hints, const Setting& setting) {
-  const auto ranks = static_cast<double>(setting.ranks_in_node);
-  model::Workload work;
-  work.write = pattern.write;
-  work.fresh = pattern.fresh;
-  work.ranks = setting.ranks_in_node;
-  work.processors = setting.processors;
-  work.bytes = static_cast<double>(pattern.bytes) * ranks;
-  work.pieces = static_cast<double>(pattern.pieces) * ranks;
-  work.rank_span = static_cast<double>(pattern.span_bytes);
-  work.span = std::max(work.rank_span, work.bytes);
-  work.sieve_buffer = static_cast<double>(pattern.write ? hints.write_buffer_bytes : hints.read_buffer_bytes);
-  return work;
-}
-
-}  // namespace
-
 bool wants_sieved_writes(const StoreFacts& facts, const hints::Hints& hints) {
   if (!can_sieve_writes(facts)) return false;
   if (hints.strategy == hints::Strategy::kSieved) return true;
   return hints.strategy == hints::Strategy::kAutomatic && hints.sieve_writes == hints::Switch::kEnable;
 }
 
-Estimates estimate(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes, const Setting& setting) {
-  Estimates ways = allowed(pattern, facts, hints, may_sieve_writes);
-  if (ways.decided()) return ways;
+void estimate(const Pattern& pattern, const hints::Hints& hints, const Setting& setting, Estimates& ways) {
   const model::Workload work = workload_of(pattern, hints, setting);
   for (Estimate& way : ways.list()) way.seconds = model::predict(setting.figures, work, {.way = way.way}).sum();
+}
+
+Estimates estimate(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes, const Setting& setting) {
+  Estimates ways = allowed(pattern, facts, hints, may_sieve_writes);
+  if (!ways.decided()) estimate(pattern, hints, setting, ways);
   return ways;
 }
 

@@ -56,9 +56,14 @@ class Estimates {
   std::size_t count_ = 0;
 };
 
-/// Those that are safe and that the hints allow, with their predicted seconds where there are several.  Local: uses nothing of other ranks, so ranks may
-/// differ.  A strategy that was asked for by hint but that the store cannot do safely falls back to independent.  `may_sieve_writes`: the caller holds the right
-/// to (file/sieve_lock.h).  The ranks of the node are taken to do alike at the same time.
+/// Those that are safe and that the hints allow.  Local: uses nothing of other ranks, so ranks may differ; nor of what `pattern.fresh` says.  A strategy that was
+/// asked for by hint but that the store cannot do safely falls back to independent.  `may_sieve_writes`: the caller holds the right to (file/sieve_lock.h).
+Estimates allowed(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes);
+
+/// Their predicted seconds.  The ranks of the node are taken to do alike at the same time.
+void estimate(const Pattern& pattern, const hints::Hints& hints, const Setting& setting, Estimates& ways);
+
+/// Both; the seconds only where there are several ways.
 Estimates estimate(const Pattern& pattern, const StoreFacts& facts, const hints::Hints& hints, bool may_sieve_writes, const Setting& setting);
 
 /// A collective access as all local aggregators know it: alone (each rank for itself, the best way that there is), or gathered.

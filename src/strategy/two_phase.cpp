@@ -341,8 +341,8 @@ class Engine {
     for (auto i = static_cast<std::size_t>(ballot.count); i-- > 0;) {
       const KeptPlan& plan = *plans().find(ballot.candidates[i].plan);
       const Offset shift = ballot.candidates[i].shift;
-      // A team that is alone may change its mind; several would have to hear of it.
-      const bool too_little_known = !plan.exchanged && access_.placement.local.size() == 1 && !would_decline(plan, shift);
+      // What some team strikes out, no team goes by.
+      const bool too_little_known = !plan.exchanged && !would_decline(plan, shift);
       if (too_little_known || !can_shift(plan, shift)) {
         ballot.drop(i);
         continue;
@@ -360,8 +360,8 @@ class Engine {
   [[nodiscard]] bool would_decline(const KeptPlan& plan, Offset shift) const {
     if (!may_decline()) return false;
     plan::Accessed all = plan.accessed;
-    all.fresh = all.fresh && shift != 0;  // at its own place it has been written
-    return access_.better_alone(all, true);
+    all.fresh = all.fresh && access_.write && shift != 0;  // at its own place it has been written
+    return access_.better_alone(all, plan.exchanged);
   }
 
   /// Claims of other teams are tried by those teams.
@@ -388,7 +388,7 @@ class Engine {
   Status go_by(const Candidate& candidate, Offset file_bytes) {
     plan_ = plans().use(candidate.plan);
     shift_ = candidate.shift == Candidate::kAnywhere ? 0 : candidate.shift;
-    declined_ = !plan_->exchanged || would_decline(*plan_, shift_);
+    declined_ = would_decline(*plan_, shift_) || !plan_->exchanged;  // asked in any case: of this plan, what it takes is noted
     if (declined_) return {};
     if (!access_.write) file_bytes_ = file_bytes;
     plan::Accessed all = plan_->accessed;

@@ -36,6 +36,58 @@ file::Request request_of(bool write, void* buffer, Offset bytes, file::Pointer p
   return request;
 }
 
+/// Counts how often the size of its files is asked for.
+class AskedStore final : public store::Store {
+ public:
+  explicit AskedStore(store::Store& inner) : inner_(inner) {}
+  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
+    if (!file.ok()) return file;
+    return std::unique_ptr<store::File>(new AskedFile(std::move(*file), asked));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+  std::atomic<int> asked{0};
+
+ private:
+  class AskedFile final : public store::ForwardingFile {
+   public:
+    AskedFile(std::unique_ptr<store::File> inner, std::atomic<int>& asked) : ForwardingFile(std::move(inner)), asked_(asked) {}
+    Result<Offset> size() override {
+      ++asked_;
+      return inner_->size();
+    }
+
+   private:
+    std::atomic<int>& asked_;
+  };
+  store::Store& inner_;
+};
+
+TEST(Choice, TheSizeIsAskedForOnlyWhereThereIsSomethingToChoose) {
+  for (const hints::Strategy strategy : {hints::Strategy::kIndependent, hints::Strategy::kAutomatic}) {
+    store::MemoryStore memory({.can_map = true});
+    AskedStore store(memory);
+    hints::Hints hints = hints::defaults();
+    hints.strategy = strategy;
+    comm::run_ranks(1, [&](comm::Comm& group) {
+      auto opened = file::File::open(std::move(*group.duplicate()), store, "file", read_write(), hints, nullptr, {});
+      ASSERT_TRUE(opened.ok()) << opened.status().text();
+      trace::OpTrace trace(nullptr);
+      file::View view;
+      view.filetype = access::tile(*access::resized(0, 16, *access::elementary(8)), 0);
+      view.filetype_size = 8;
+      view.contiguous = false;
+      view.ascending = view.in_order = view.writable = true;
+      ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
+      std::vector<std::byte> data(800);
+      const int before = store.asked;
+      EXPECT_TRUE((*opened)->access(request_of(true, data.data(), 800, file::Pointer::kExplicit), trace).status.ok());
+      EXPECT_EQ(store.asked - before, strategy == hints::Strategy::kAutomatic ? 1 : 0);
+      EXPECT_TRUE((*opened)->close(trace).ok());
+    });
+  }
+}
+
 TEST(Mode, ForbiddenCombinations) {
   file::Mode mode;
   EXPECT_EQ(file::check_mode(mode).code(), Code::kMode);

@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
+#include "store/emulated/emulated_store.h"
 #include "store/memory/memory_store.h"
 
 namespace penstock::file {
@@ -62,6 +64,26 @@ TEST_F(LearnedFile, IsReadAsItWasWritten) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_ / "penstock" / "learned"), {}), 1) << "nothing else is left behind";
 }
 
+TEST_F(LearnedFile, IsWholeWhenSeveralThreadsWriteItAtOnce) {
+  constexpr int kThreads = 4, kTimes = 100;
+  std::vector<Experience::Known> own;
+  for (std::size_t i = 0; i < Experience::kKept; ++i) own.push_back(known(true, static_cast<std::int8_t>(i)));
+  ASSERT_TRUE(write_learned(path_, own, own));
+  std::vector<int> wrong(kThreads, 0);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      int& failed = wrong[static_cast<std::size_t>(thread)];
+      for (int time = 0; time < kTimes; ++time) {
+        if (!write_learned(path_, own, own)) ++failed;
+        const Learned learned = read_learned(path_);
+        if (learned.own_count != static_cast<int>(own.size()) || learned.together_count != static_cast<int>(own.size())) ++failed;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
+}
+
 TEST_F(LearnedFile, NonsenseIsNothing) {
   EXPECT_EQ(read_learned(path_).own_count, 0);
   std::filesystem::create_directories(directory_ / "penstock" / "learned");
@@ -112,6 +134,43 @@ TEST_F(LearnedFile, AnOpenFileKeepsWhatItLearnedOnlyWhereItIsAskedTo) {
     const Learned learned = read_learned(learned_path("memory", "tmpfs", 2, 1));
     EXPECT_EQ(learned.own_count > 0, learn == hints::Switch::kEnable);
   }
+}
+
+// Rank 0 has nothing to write and is soon done: what the call took is what it took the others.
+TEST_F(LearnedFile, ACallTookWhatTheSlowestRankTook) {
+  constexpr int kRanks = 12;
+  constexpr Offset kPiece = 8, kPieces = 1000, kApart = Offset{1} << 20;
+  hints::Hints hints = hints::defaults();
+  hints.learn = hints::Switch::kEnable;
+  hints.profile = "tmpfs";
+  store::MemoryStore inner;
+  store::EmulatedStore store(inner, store::parse_device("latency=200,name=learned-test"));
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        const int rank = group.topology().rank;
+        auto opened = File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        trace::OpTrace trace(nullptr);
+        View view;
+        view.filetype = access::tile(*access::resized(0, kApart, *access::contiguous(kPiece, *access::elementary(1))), rank * kPiece);
+        view.filetype_size = kPiece;
+        view.contiguous = false;
+        view.ascending = view.in_order = view.writable = true;
+        ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
+        std::vector<std::byte> data(rank == 0 ? 0 : kPiece * kPieces);
+        Request request;
+        request.write = request.collective = true;
+        request.buffer = data.data();
+        request.bytes = static_cast<Offset>(data.size());
+        EXPECT_TRUE((*opened)->access(request, trace).status.ok());
+        EXPECT_TRUE((*opened)->close(trace).ok());
+      },
+      kRanks);
+  const Learned learned = read_learned(learned_path("emulated learned-test", "tmpfs", kRanks, 1));
+  ASSERT_EQ(learned.together_count, 1);
+  EXPECT_EQ(learned.together[0].current, static_cast<int>(model::Way::kIndependent)) << "else this tests nothing";
+  EXPECT_GT(learned.together[0].ratios[static_cast<std::size_t>(model::Way::kIndependent)][0], 1) << "200 ms, and a few of them predicted";
 }
 
 TEST(Learned, WhatCannotBeWrittenIsSaid) { EXPECT_FALSE(write_learned("/proc/no/such/place", {}, {})); }

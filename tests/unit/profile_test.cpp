@@ -62,6 +62,10 @@ TEST(Profile, WhatIsNoProfileIsRefusedWithItsPlace) {
   refused(kHead + "[storage.read]\ndevice_ranks = 0.5\n", "storage.read.device_ranks");
   refused(kHead + "[memory]\nmpa = 1\n", "memory.mpa");
   refused("memory = 1\n" + kHead, "memory");
+  std::string deep = "a";
+  for (int part = 0; part < 200'000; ++part) deep += ".a";
+  refused(kHead + "[" + deep + "]\n", "parts");
+  refused(kHead + "[measurements]\n" + deep + " = 1\n", "parts");
 }
 
 TEST(Profile, NodesOfAClusterAreOneMachine) {

@@ -275,6 +275,73 @@ TEST(TwoPhaseEdges, ManyRanksOfANodeGatherSmallPieces) {
   }
 }
 
+// A rank that decided by the size of its own team, or by its own hints, would wait for others that decided otherwise.
+TEST(TwoPhaseEdges, TeamsOfUnlikeSizesDecideAlike) {
+  constexpr int kRanks = 13, kLocal = 12;
+  for (const Offset piece : {Offset{16}, Offset{64}, Offset{256}, Offset{1024}})
+    for (const Offset apart : {Offset{1}, Offset{2}, Offset{4}, Offset{8}})
+      for (const Offset size : {Offset{4} << 10, Offset{64} << 10}) {
+        store::MemoryStore store;
+        comm::run_ranks(
+            kRanks,
+            [&](comm::Comm& group) {
+              const int rank = group.topology().rank;
+              hints::Hints hints = hints::defaults();
+              hints.local_aggregators = rank == 0 ? kLocal : 1;  // that of rank 0 holds
+              hints.learn = hints::Switch::kDisable;
+              auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+              ASSERT_TRUE(opened.ok()) << opened.status().text();
+              trace::OpTrace trace(nullptr);
+              ASSERT_TRUE((*opened)->set_view(view_of(*access::resized(0, piece * kRanks * apart, bytes(piece)), rank * piece), 0, trace, {}).ok());
+              Bytes memory(static_cast<std::size_t>(size), static_cast<std::byte>(rank + 1));
+              file::Request request;
+              request.write = request.collective = true;
+              request.buffer = memory.data();
+              request.bytes = size;
+              const file::Outcome outcome = (*opened)->access(request, trace);
+              EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+              EXPECT_EQ(outcome.bytes, size);
+              EXPECT_TRUE((*opened)->close(trace).ok());
+            },
+            kRanks);
+      }
+}
+
+// What did not pay when it was read may pay when it is written: several teams strike out a plan that they did not agree to carry out.
+TEST(TwoPhaseEdges, WhatWasReadAloneIsWrittenTogetherBySeveralTeams) {
+  constexpr int kRanks = 12;
+  constexpr Offset kPiece = 64, kBytes = Offset{1} << 20, kApart = kPiece * kRanks * 8;
+  store::MemoryStore store;
+  hints::Hints hints = hints::defaults();
+  hints.local_aggregators = 2;
+  trace::FileTrace counts;
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        const int rank = group.topology().rank;
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints,
+                                       rank == 0 ? &counts : nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        trace::OpTrace trace(rank == 0 ? &counts : nullptr);
+        ASSERT_TRUE((*opened)->set_view(view_of(*access::resized(0, kApart, bytes(kPiece)), rank * kPiece), 0, trace, {}).ok());
+        for (const bool write : {false, false, true}) {  // after the first one, the second one does not ask
+          Bytes memory(static_cast<std::size_t>(kBytes), static_cast<std::byte>(rank + 1));
+          file::Request request;
+          request.write = write;
+          request.collective = true;
+          request.buffer = memory.data();
+          request.bytes = kBytes;
+          const file::Outcome outcome = (*opened)->access(request, trace);
+          EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+          if (rank == 0) {
+            EXPECT_EQ(gathered(counts), write ? 1 : 0);
+          }
+        }
+        EXPECT_TRUE((*opened)->close(trace).ok());
+      },
+      kRanks);
+}
+
 TEST(TwoPhaseEdges, SmallCallsOnANodeStopAsking) {
   constexpr int kRanks = 12, kCalls = 200;
   store::MemoryStore store;

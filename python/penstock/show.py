@@ -9,7 +9,7 @@ from typing import IO, Any
 from penstock.report import FileReport, Report
 
 MOST_FILES = 25
-WIDTH_OF_A_PIPE = 160
+WIDTH_OF_A_PIPE = 180
 
 
 def printable(text: str) -> str:
@@ -56,13 +56,31 @@ def seconds(value: float) -> str:
     return "-" if value == 0 else f"{value:.4f}" if value < 10 else f"{value:.2f}"
 
 
+# A phase that takes less of all time has no column of its own: what is left of the line is for names.
+LEAST_SHARE_SHOWN = 0.02
+OTHER = "other"
+
+
 def _phases_shown(files: Iterable[FileReport]) -> list[str]:
-    names: dict[str, None] = {}
+    """Phases that take a part worth a column; where there are more, the last one is "other", which has them all."""
+    sums: dict[str, float] = {}
     for file in files:
         for name, value in file.phases.items():
             if value.sum > 0:
-                names[name] = None
-    return list(names)
+                sums[name] = sums.get(name, 0.0) + value.sum
+    least = LEAST_SHARE_SHOWN * sum(sums.values())
+    shown = [name for name, value in sums.items() if value >= least and name != OTHER]
+    return shown if len(shown) == len(sums) else [*shown, OTHER]
+
+
+def _phase_cells(file: FileReport, phases: list[str]) -> list[str]:
+    """Means over the ranks.  They add up to the wall time, as the phases do."""
+    cells = []
+    for name in phases:
+        mine = [name] if name != OTHER else [phase for phase in file.phases if phase == OTHER or phase not in phases]
+        values = [file.mean(file.phases[phase]) for phase in mine if phase in file.phases]
+        cells.append(seconds(sum(values)) if values else "-")
+    return cells
 
 
 def print_report(report: Report, stream: IO[str]) -> None:
@@ -77,8 +95,8 @@ def print_report(report: Report, stream: IO[str]) -> None:
     phases = _phases_shown(files)
     if files:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
-        table.add_column("file", overflow="fold")
-        table.add_column("strategy", overflow="fold")
+        table.add_column("file", overflow="fold", min_width=16)
+        table.add_column("strategy", overflow="fold", min_width=11)
         for name in ("calls", "bytes", "pieces", "wall s", *phases, "slowest s"):
             table.add_column(name, justify="right", no_wrap=True)
         for file in files[:MOST_FILES]:
@@ -89,8 +107,7 @@ def print_report(report: Report, stream: IO[str]) -> None:
                 byte_amount(file.bytes),
                 amount(file.pieces),
             ]
-            times = [file.wall, *(file.phases.get(name) for name in phases)]
-            cells += [seconds(file.mean(value)) if value else "-" for value in times]
+            cells += [seconds(file.mean(file.wall)), *_phase_cells(file, phases)]
             table.add_row(*(Text(cell) for cell in [*cells, seconds(file.wall.max)]))
         console.print(table)
         console.print(

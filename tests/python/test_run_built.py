@@ -27,9 +27,9 @@ def test_a_real_run_ends_with_a_table(tmp_path):
         "--ne",
         "4",
         "--file",
-        tmp_path / "out",
+        "out",  # a long name would be broken over lines
     ]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "out" in done.stderr and "is missing" not in done.stderr, done.stderr
     files = [json.loads(text) for text in report.read_text().splitlines()]

@@ -228,8 +228,11 @@ def because(rows: Sequence[dict[str, Any]], chosen: int) -> str:
     most = max(gains, key=lambda name: gains[name])
     loss = min(gains, key=lambda name: gains[name])
     ratio = rival["seconds"] / best["seconds"] if best["seconds"] > 0 else float("inf")
-    text = f"{best['way']} is predicted to take {best['seconds']:.4g} s, {ratio:.3g} times less than {rival['way']}"
-    if gains[most] > 0:
+    than = (
+        f"{ratio:.3g} times less than {rival['way']}" if ratio > 1.01 else f"as much as {rival['way']}, and is simpler"
+    )
+    text = f"{best['way']} is predicted to take {best['seconds']:.4g} s, {than}"
+    if ratio > 1.01 and gains[most] > 0:
         text += f": it saves {gains[most]:.3g} s of {SAID[most]}"
         text += f" and spends {-gains[loss]:.3g} s more on {SAID[loss]}" if gains[loss] < -0.05 * gains[most] else ""
     return text + "."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock import model
-from penstock.profiles import Profile
+from penstock.profiles import Profile, figures_text
 from penstock.report import FileReport
 
 # Terms of the model, by the phases of the report that they are measured as.
@@ -144,14 +144,6 @@ def changed(pattern: Pattern, changes: Changes) -> Pattern:
     interleaved = pattern.rank_span > 1.01 * pattern.bytes / pattern.ranks
     rank_span = pattern.rank_span if interleaved else pattern.bytes / ranks
     return replace(pattern, ranks=ranks, nodes=nodes, rank_span=rank_span, pieces=max(pattern.pieces, ranks))
-
-
-def figures_text(profile: Profile) -> str:
-    """The profile's numbers as penstock-model reads them, without what is for people."""
-    return (
-        "".join(f"{key} = {value!r}\n" for key, value in profile.figures.items())
-        + f'[profile]\nversion = 1\nname = "{profile.name}"\n'
-    )
 
 
 def candidates(pattern: Pattern, changes: Changes) -> list[dict[str, Any]]:

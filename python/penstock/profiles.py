@@ -243,6 +243,13 @@ def text_of(head: Mapping[str, Any], figures: Mapping[str, float], measurements:
     return out + "".join(_entry(name, value) for name, value in measurements.items())
 
 
+def figures_text(profile: Profile, durable: bool = False) -> str:
+    """The profile as penstock-model reads it, without what is for people; `durable`: as if there were no page cache before the device."""
+    figures = profile.figures | ({"file.cached": 0.0} if durable else {})
+    text = "".join(f"{key} = {value!r}\n" for key, value in figures.items())
+    return f"{text}[profile]\nversion = {VERSION}\nname = {_toml(profile.name)}\n"
+
+
 def write(path: Path, text: str) -> None:
     """Whole or not at all: who reads at this moment sees the old one."""
     parse(text, str(path))

@@ -17,14 +17,13 @@ from typing import Any
 
 from penstock import model, paths, report
 from penstock.failure import USAGE, Failure
-from penstock.profiles import Profile
+from penstock.profiles import Profile, figures_text
 from penstock.study import breakdown, paper
 from penstock.study.tam import launching
 
 Progress = Callable[[str], None]
 NOT_ACCESS = ("open", "sync")
 ACCESSES = {"individual": "independent", "collective": "two_phase"}
-UNKNOWN_OPERATION = "operation: expected one of"
 
 
 @dataclass(frozen=True)
@@ -172,25 +171,15 @@ def question_of_ours(cell: Cell, wanted: Wanted, profile: Profile, write: bool, 
     }
 
 
-def figures_text(profile: Profile, durable: bool) -> str:
-    """The profile as penstock-model reads it; `durable`: as if there were no page cache before the device."""
-    figures = profile.figures | ({"file.cached": 0.0} if durable else {})
-    return "".join(f"{key} = {value!r}\n" for key, value in figures.items()) + "[profile]\nversion = 1\n"
-
-
-def estimates(cell: Cell, wanted: Wanted, profile: Profile, write: bool, processors: int) -> tuple[float, float | None]:
-    """The paper's, and ours where penstock-model has an operation for it."""
+def estimates(cell: Cell, wanted: Wanted, profile: Profile, write: bool, processors: int) -> tuple[float, float]:
+    """The paper's, and ours."""
     asked = (question_of_paper, question_of_ours)
-    of_paper, ours = model.answers([question(cell, wanted, profile, write, processors) for question in asked])
-    if "error" in of_paper:
-        raise Failure(f"{model.PROGRAM}: {of_paper['error']}")
-    if "error" in ours and not ours["error"].startswith(UNKNOWN_OPERATION):
-        raise Failure(f"{model.PROGRAM}: {ours['error']}")
-    return of_paper[f"{cell.access}_seconds"], None if "error" in ours else ours["candidates"][0]["seconds"]
+    of_paper, ours = model.ask([question(cell, wanted, profile, write, processors) for question in asked])
+    return of_paper[f"{cell.access}_seconds"], ours["candidates"][0]["seconds"]
 
 
-def percent(estimated: float | None, measured: float) -> float | None:
-    return None if estimated is None or measured <= 0 else 100 * (estimated - measured) / measured
+def percent(estimated: float, measured: float) -> float | None:
+    return None if measured <= 0 else 100 * (estimated - measured) / measured
 
 
 def rows_of(

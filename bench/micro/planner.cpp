@@ -3,8 +3,9 @@
 //
 //   planner [--ranks 16384] [--ranks-per-node 64] [--points 512] [--layers two|one]
 //
-// The roles: every rank describes what it accesses and finds its place; a local aggregator reads the descriptions of its team, joins them and describes
-// the whole; a global aggregator reads what all local ones tell and looks for gaps.  With one layer every rank is its own local aggregator.
+// The roles: every rank describes what it accesses and finds its place; a local aggregator reads the descriptions of its team, joins them, describes
+// the whole, and cuts what is long for the global aggregators; one of those reads what all local ones tell it and looks for gaps.  With one layer every
+// rank is its own local aggregator.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -22,6 +23,7 @@
 #include "access/merge.h"
 #include "access/wire.h"
 #include "plan/aggregation.h"
+#include "strategy/claim_message.h"
 
 namespace {
 
@@ -50,6 +52,7 @@ namespace {
 using penstock::Offset;
 namespace access = penstock::access;
 namespace plan = penstock::plan;
+namespace strategy = penstock::strategy;
 
 constexpr Offset kNumber = 8, kNumbers = 5;
 
@@ -125,20 +128,66 @@ Told describe(const access::Tiling& tiling, Offset bytes) {
 
 access::Claim read(const Told& told) { return {value_of(access::unpack(told.tree)), 0, told.bytes}; }
 
-std::vector<Told> join(const std::vector<Told>& members) {
+std::vector<access::Claim> read(const std::vector<Told>& members) {
   std::vector<access::Claim> claims;
   claims.reserve(members.size());
   for (const Told& told : members) claims.push_back(read(told));
-  std::vector<Told> wholes;
-  for (const access::Claim& claim : access::coalesce(claims).wholes) wholes.push_back(describe(claim.tiling, claim.bytes));
-  return wholes;
+  return claims;
 }
 
-/// Whether what all teams access is one stretch of the file.
-bool without_gaps(const std::vector<Told>& teams) {
+/// What one team accesses, and its message.
+struct Team {
   std::vector<access::Claim> claims;
-  claims.reserve(teams.size());
-  for (const Told& told : teams) claims.push_back(read(told));
+  std::vector<std::byte> message;
+  strategy::Facts facts;
+};
+
+Team team_of(std::vector<access::Claim> claims) {
+  Team team{std::move(claims), {}, {}};
+  team.facts.first = INT64_MAX;
+  for (const access::Claim& claim : team.claims) {
+    strategy::append_claim(claim, describe(claim.tiling, claim.bytes).tree, team.message);
+    const access::Bounds bounds = access::bounds_of(claim.tiling, claim.position, claim.bytes);
+    team.facts.first = std::min(team.facts.first, bounds.first);
+    team.facts.end = std::max(team.facts.end, bounds.end);
+    team.facts.bytes += claim.bytes;
+  }
+  team.facts.told_bytes = team.message.size();
+  return team;
+}
+
+/// What a team tells an aggregator.  `claims` are in normal form.
+std::vector<std::byte> told_to(const Team& team, const std::vector<access::Claim>& claims, const plan::FileDomains& domains, int place) {
+  const strategy::FileRange range = strategy::told_range(team.facts, domains, place);
+  if (range.end == INT64_MAX) return team.message;
+  std::vector<std::byte> message;
+  for (const access::Claim& claim : claims) {
+    const access::Claim part = access::clipped(claim, range.first, range.end);
+    if (part.bytes > 0) strategy::append_claim(part, describe(part.tiling, part.bytes).tree, message);
+  }
+  return message.size() > team.message.size() ? team.message : message;
+}
+
+std::vector<access::Claim> in_normal_form(std::vector<access::Claim> claims) {
+  for (access::Claim& claim : claims) claim = access::normal_form(claim);
+  return claims;
+}
+
+/// All that a team tells, one aggregator after the other, as strategy::two_phase has it at once: about as much as the whole, once more.
+std::size_t tell_all(const Team& team, const plan::FileDomains& domains) {
+  const std::vector<access::Claim> claims = in_normal_form(team.claims);
+  std::vector<std::vector<std::byte>> messages;
+  std::size_t bytes = 0;
+  for (int place = 0; place < domains.aggregators(); ++place)
+    if (domains.reaches(team.facts.first, team.facts.end, place)) bytes += messages.emplace_back(told_to(team, claims, domains, place)).size();
+  return bytes;
+}
+
+/// Whether what all teams access of an aggregator's surroundings is one stretch of the file.
+bool without_gaps(const std::vector<std::vector<std::byte>>& messages) {
+  std::vector<access::Claim> claims;
+  for (const std::vector<std::byte>& message : messages)
+    if (!strategy::read_claims(0, message, claims).ok()) refuse("a message that cannot be read");
   constexpr std::size_t kJoinedMost = 512;  // as strategy::two_phase: to find it out of more costs more than marking what arrives
   if (claims.size() > kJoinedMost) return false;
   const access::Coalesced joined = access::coalesce(claims);
@@ -179,25 +228,41 @@ int main(int argc, char** argv) {
               static_cast<long long>(problem.points), problem.two_layers ? "two" : "one");
 
   // What the others tell is made outside of what is measured.
-  std::vector<Told> told;
-  std::vector<Told> team;
+  std::vector<Team> teams;
+  std::vector<Told> members;
   for (int rank = 0; rank < problem.ranks; ++rank) {
     const access::Type type = type_of(problem, rank);
-    team.push_back(describe(access::tile(type), type.size()));
+    members.push_back(describe(access::tile(type), type.size()));
     if (problem.two_layers && (rank + 1) % problem.ranks_per_node != 0 && rank + 1 < problem.ranks) continue;
-    for (Told& whole : problem.two_layers ? join(team) : team) told.push_back(std::move(whole));
-    team.clear();
+    teams.push_back(team_of(problem.two_layers ? access::coalesce(read(members)).wholes : read(members)));
+    members.clear();
   }
-  std::size_t bytes = 0;
-  for (const Told& one : told) bytes += one.tree.size();
-  const access::Type own = type_of(problem, 0);
-  for (int rank = 0; rank < problem.ranks_per_node; ++rank) {
-    const access::Type type = type_of(problem, rank);
-    team.push_back(describe(access::tile(type), type.size()));
+  const std::size_t size = problem.two_layers ? static_cast<std::size_t>(problem.ranks_per_node) : 1;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    const access::Type type = type_of(problem, static_cast<int>(rank));
+    members.push_back(describe(access::tile(type), type.size()));
   }
+  plan::Accessed all;
+  std::size_t described = 0;
+  for (const Team& team : teams) {
+    all.end = std::max(all.end, team.facts.end);
+    all.bytes += team.facts.bytes;
+    all.team_span += (team.facts.end - team.facts.first) / static_cast<Offset>(teams.size());
+    described += team.message.size();
+  }
+  all.told_bytes = static_cast<Offset>(described / teams.size());
+  const plan::DomainRules rules{.aggregators = nodes, .window_bytes = Offset{16} << 20, .alignment_bytes = 4096};
+  const plan::FileDomains domains = plan::domains_for(rules, all);
+  const int place = domains.aggregators() / 2;
+  std::vector<std::vector<std::byte>> told;
+  std::size_t told_bytes = 0;
+  for (const Team& team : teams)
+    if (domains.reaches(team.facts.first, team.facts.end, place)) told_bytes += told.emplace_back(told_to(team, in_normal_form(team.claims), domains, place)).size();
 
-  std::printf("\"descriptions\": %zu, \"described_bytes\": %zu, \"roles\": {", told.size(), bytes);
+  std::printf("\"teams\": %zu, \"described_bytes\": %zu, \"aggregators\": %d, \"told_bytes\": %zu, \"roles\": {", teams.size(), described,
+              domains.aggregators(), told_bytes);
   {
+    const access::Type own = type_of(problem, 0);
     const Meter meter;
     const plan::Placement placement = plan::place(node_of_rank, problem.ranks - 1, problem.two_layers ? 1 : 0, nodes);
     if (static_cast<int>(placement.global.size()) != nodes) refuse("a placement that cannot be");
@@ -206,7 +271,8 @@ int main(int argc, char** argv) {
   }
   {
     const Meter meter;
-    if (problem.two_layers && join(team).empty()) refuse("a team that accesses nothing");
+    const Team team = team_of(problem.two_layers ? access::coalesce(read(members)).wholes : read(members));
+    if (tell_all(team, domains) == 0) refuse("a team that accesses nothing");
     meter.tell("local_aggregator");
   }
   {

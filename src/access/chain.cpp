@@ -149,15 +149,26 @@ bool Chain::append_slice_of_unit(const Copies& copies, Offset index, Offset from
     return append(std::move(block));
   }
   if (copies.unit->kind == Kind::kLoop) return append_slice(copies_of(copies.unit, at), from, to);
-  std::vector<Copies> members;
-  push_members(*copies.unit, at, members);
-  Offset position = 0;
-  for (; !members.empty() && position < to; members.pop_back()) {
-    const Copies& member = members.back();
-    const Offset size = member.count * member.unit_size();
-    const Offset first = std::max(from, position) - position, last = std::min(to, position + size) - position;
-    if (first < last && !append_slice(member, first, last)) return false;
-    position += size;
+  return copies.unit->kind == Kind::kBlocks ? append_slice_of_blocks(*copies.unit->blocks, at, from, to)
+                                            : append_slice_of_list(*copies.unit->list, at, from, to);
+}
+
+bool Chain::append_slice_of_blocks(const Blocks& blocks, Offset at, Offset from, Offset to) {
+  for (Offset i = blocks.at_position(from); i < blocks.count() && blocks.position(i) < to; ++i) {
+    const Offset position = blocks.position(i), first = std::max(from, position);
+    Copies block;
+    block.at = at + blocks.offsets[i] + (first - position);
+    block.length = std::min(to, position + blocks.length_of(i)) - first;
+    if (!append(std::move(block))) return false;
+  }
+  return true;
+}
+
+bool Chain::append_slice_of_list(const List& list, Offset at, Offset from, Offset to) {
+  for (Offset i = list.at_position(from); i < list.count() && list.positions[i] < to; ++i) {
+    const Offset position = list.positions[i];
+    const Offset first = std::max(from, position) - position, last = std::min(to, list.positions[i + 1]) - position;
+    if (!append_slice(copies_of(list.children[i], at + list.offsets[i]), first, last)) return false;
   }
   return true;
 }

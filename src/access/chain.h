@@ -45,7 +45,7 @@ class Chain {
   /// unit has to be compared with another.
   [[nodiscard]] bool append(Copies next);
 
-  /// Data positions [from, to) of `copies`, which are monotone.  O(depth + entries of lists cut).
+  /// Data positions [from, to) of `copies`, which are monotone.  O(depth * log(longest list) + entries of lists in what is cut out).
   [[nodiscard]] bool append_slice(const Copies& copies, Offset from, Offset to);
 
   /// The widths of all parts.
@@ -58,6 +58,8 @@ class Chain {
 
  private:
   [[nodiscard]] bool append_slice_of_unit(const Copies& copies, Offset index, Offset from, Offset to);
+  [[nodiscard]] bool append_slice_of_blocks(const Blocks& blocks, Offset at, Offset from, Offset to);
+  [[nodiscard]] bool append_slice_of_list(const List& list, Offset at, Offset from, Offset to);
 
   std::vector<Copies> parts_;
   Offset width_ = 0;

@@ -13,24 +13,6 @@ namespace {
 
 using Kind = Node::Kind;
 
-bool is_raw(const Node& node) {
-  switch (node.kind) {
-    case Kind::kEmpty:
-      return true;
-    case Kind::kBlock:
-    case Kind::kBlocks:
-      return node.element == Element::kRaw;
-    case Kind::kLoop:
-      return is_raw(*node.child);
-    case Kind::kList:
-      break;
-  }
-  const std::vector<NodePtr>& children = node.list->children;
-  for (std::size_t i = 0; i < children.size(); ++i)
-    if ((i == 0 || children[i] != children[i - 1]) && !is_raw(*children[i])) return false;
-  return true;
-}
-
 Result<NodePtr> raw(const NodePtr& node);
 
 Result<NodePtr> raw_list(const Node& node) {
@@ -51,7 +33,7 @@ Result<NodePtr> raw_list(const Node& node) {
 
 /// The same bytes without their kinds: elements of different kinds that abut are one block then.
 Result<NodePtr> raw(const NodePtr& node) {
-  if (is_raw(*node)) return node;
+  if (!node->typed) return node;
   switch (node->kind) {
     case Kind::kEmpty:
       return node;
@@ -331,6 +313,16 @@ Claim normal_form(const Claim& claim) {
   if (claim.bytes <= 0 || claim.tiling.node->size == 0) return claim;
   const NodePtr node = node_of(claim);
   return node ? claim_of(node) : claim;
+}
+
+Claim clipped(const Claim& claim, Offset first, Offset end) {
+  Claim part = claim;
+  part.bytes = 0;
+  if (claim.bytes <= 0 || claim.tiling.node->size == 0) return part;
+  const Offset last = claim.position + claim.bytes;
+  part.position = std::clamp(position_of(claim.tiling, first), claim.position, last);
+  part.bytes = std::max(std::clamp(position_of(claim.tiling, end), claim.position, last) - part.position, Offset{0});
+  return normal_form(part);
 }
 
 Coalesced coalesce(const std::vector<Claim>& claims) {

@@ -46,4 +46,8 @@ struct Coalesced {
 /// tells whether it has gaps.  As it was where that cannot be had (see coalesce()).  O(entries).
 [[nodiscard]] Claim normal_form(const Claim& claim);
 
+/// Those data of a claim that lie at file offsets [first, end), in the same form; a claim without bytes where none do.
+/// O(depth * log(longest list) + entries of what is cut out) of a claim in normal form: to cut one into many costs as much as to go through it once.
+[[nodiscard]] Claim clipped(const Claim& claim, Offset first, Offset end);
+
 }  // namespace penstock::access

@@ -146,6 +146,7 @@ Result<NodePtr> make_block(Offset offset, Offset length, Element element, Offset
   Node node;
   node.kind = Kind::kBlock;
   node.element = element;
+  node.typed = element != Element::kRaw;
   node.element_size = element_size;
   node.size = length;
   node.pieces = 1;
@@ -176,6 +177,7 @@ Result<NodePtr> make_loop(Offset offset, Offset count, Offset stride, const Node
   node.count = count;
   node.stride = stride;
   node.child = at_base_zero(child);
+  node.typed = child->typed;
   const Wide last = static_cast<Wide>(count - 1) * stride;
   const Wide lower = std::min<Wide>(0, last) + child->lower, upper = std::max<Wide>(0, last) + child->upper;
   if (!fits(lower) || !fits(upper) || !fits(upper - lower)) return too_large("datatype", "the span of its data");
@@ -202,6 +204,7 @@ Result<NodePtr> make_blocks(std::vector<Offset> offsets, std::vector<Offset> len
   Node node;
   node.kind = Kind::kBlocks;
   node.element = element;
+  node.typed = element != Element::kRaw;
   node.element_size = element_size;
   node.pieces = static_cast<Offset>(offsets.size());
   node.width = node.pieces;
@@ -284,6 +287,7 @@ Result<NodePtr> make_irregular_list(std::vector<Offset> offsets, const std::vect
     if (!fits(size)) return too_large("datatype", "its size");
     pieces += parts[i].node->pieces;  // never more than the size
     node.width += parts[i].node->width;
+    node.typed = node.typed || parts[i].node->typed;
   }
   if (!outline.give(node)) return too_large("datatype", "the span of its data");
   list->positions.push_back(static_cast<Offset>(size));

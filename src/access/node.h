@@ -63,6 +63,7 @@ struct Node {
   Element element = Element::kRaw;  ///< kBlock, kBlocks
   bool monotone = true;             ///< offsets of bytes never decrease in data order
   bool repeats = false;             ///< monotone, and some offset comes twice in succession
+  bool typed = false;               ///< some of its bytes belong to elements of another kind than kRaw
   Offset base = 0;                  ///< offset of the first byte in data order
   Offset size = 0;                  ///< bytes of data
   Offset pieces = 0;                ///< blocks that it stands for

@@ -227,12 +227,14 @@ Seconds aggregated(const Scene& scene, const Candidate& candidate) {
                       steps(scene.work.nodes) * scene.figures.network_between.step;
   seconds.exchange = vote;
   if (!scene.work.planned) {
-    // Each team's description goes to the aggregators it reaches, and each of those reads and joins all it got, about as fast as it copies.
-    const double told = scene.work.told_bytes;
+    // Each team's description goes to the aggregators it reaches, a long one in parts, and each of those reads and joins all it got, about as fast as it
+    // copies.
+    const double whole = scene.work.told_bytes;
+    const double told = whole > kToldWhole ? std::max<double>(whole / flow.reach, kToldWhole / 4) : whole;
     const Network& link = scene.work.nodes > 1 ? scene.figures.network_between : scene.figures.network_inside;
     const double heard = flow.teams * flow.reach / flow.aggregators;
     seconds.exchange += heard * (link.startup + told * link.per_byte);
-    seconds.merge = (heard + flow.members) * told / sizeof(double) * scene.figures.memory.piece;
+    seconds.merge = (heard * told + flow.members * whole) / sizeof(double) * scene.figures.memory.piece;
   }
   seconds.wait = scene.agreement();
   if (flow.members > 1) {

@@ -15,6 +15,10 @@ enum class Way { kIndependent, kMapped, kSieved, kTwoLayer, kTwoPhase };
 [[nodiscard]] constexpr bool is_collective(Way way) { return way == Way::kTwoLayer || way == Way::kTwoPhase; }
 constexpr std::array<std::string_view, 5> kWayNames = {"independent", "mapped", "sieved", "two_layer", "two_phase"};
 
+/// Bytes.  A team tells a longer description in parts: to each aggregator what lies in its share of the file.  Shorter ones are told whole, which saves
+/// telling first how long a part is.
+constexpr int kToldWhole = 256;
+
 /// What all ranks together access in one call.  Numbers are of all ranks unless they say otherwise; every rank is taken to have an equal share.
 struct Workload {
   bool write = false;

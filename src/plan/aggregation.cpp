@@ -35,10 +35,14 @@ int worthwhile(int aggregators, const Accessed& accessed) {
   // What a message costs, and each byte of a description that is sent, read and joined with others, in bytes that are sent meanwhile.
   constexpr Wide kMessage = 16 << 10;
   constexpr Wide kTold = 4;
-  const Wide each = kMessage + kTold * accessed.told_bytes;
   const Wide whole = std::max<Wide>(static_cast<Wide>(accessed.end) - accessed.first, 1);
   const Wide span = std::min<Wide>(accessed.team_span, whole);  // reads may want more than there is
-  const auto cost = [&](int count) { return accessed.bytes / count + std::max(each, each * span / whole * count); };
+  const auto cost = [&](int count) {
+    const Wide reached = std::max<Wide>(span * count / whole, 1);
+    // A long description is told in parts: all together it is told once.
+    const Wide told = accessed.told_bytes > static_cast<Offset>(kToldWhole) ? accessed.told_bytes : accessed.told_bytes * reached;
+    return accessed.bytes / count + kMessage * reached + kTold * told;
+  };
   int best = aggregators;
   for (int count = aggregators; count > 0; count /= 2)
     if (cost(count) < cost(best)) best = count;
@@ -199,6 +203,15 @@ int FileDomains::owner(Offset offset) const {
   const Wide next = static_cast<Wide>(align_down(offset, alignment_bytes_)) + alignment_bytes_ - accessed_.first;
   const Wide last = (next * aggregators_ - 1) / (accessed_.end - accessed_.first);
   return static_cast<int>(std::min<Wide>(last, aggregators_ - 1));
+}
+
+FileDomains::Range FileDomains::domain(int aggregator) const {
+  return unit_bytes_ == 0 ? Range{boundary(aggregator), boundary(aggregator + 1)} : Range{0, INT64_MAX};
+}
+
+FileDomains::Range FileDomains::surroundings(int aggregator) const {
+  const Range part = domain(aggregator);
+  return {std::max<Offset>(part.first - alignment_bytes_, 0), end_of(part.end, alignment_bytes_)};
 }
 
 FileDomains::Range FileDomains::window(Offset round, int aggregator) const {

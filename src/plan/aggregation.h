@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "model/predict.h"
 
 namespace penstock::plan {
 
@@ -72,6 +73,9 @@ struct Accessed {
 /// call gathers is for the model to say.
 bool may_gather_on_a_node(int ranks, int processors);
 
+/// Of a description longer than this an aggregator hears only what lies in its part of the file.
+constexpr std::size_t kToldWhole = model::kToldWhole;
+
 /// Which part of the file is whose.  Each byte is in one window of one aggregator, and an aggregator goes through its windows round by round.
 ///
 /// Contiguous domains: what is accessed in equal parts, one behind the other.  Where nodes access one part each, it stays there, and in every round all
@@ -112,6 +116,12 @@ class FileDomains {
   [[nodiscard]] Reach reach(Offset first, Offset end) const;
   /// True when [first, end) reaches into some window of the aggregator.
   [[nodiscard]] bool reaches(Offset first, Offset end, int aggregator) const { return first < end && next_of(aggregator, first) < end; }
+
+  /// The aggregator's part of the file; with cyclic domains all of it.
+  [[nodiscard]] Range domain(int aggregator) const;
+  /// The same with a margin: when all access the same further on in the file, the parts move with the data but for less than that, since they begin at
+  /// multiples of the alignment.
+  [[nodiscard]] Range surroundings(int aggregator) const;
 
  private:
   [[nodiscard]] Offset boundary(int aggregator) const;

@@ -26,7 +26,7 @@ const KeptPeer* KeptPlan::peer(std::size_t team) const {
 }
 
 void KeptPlan::add_peer(KeptPeer peer) {
-  gapless.reset();
+  gaps.reset();
   const auto at = std::lower_bound(peers.begin(), peers.end(), peer.team, [](const KeptPeer& one, std::size_t wanted) { return one.team < wanted; });
   if (at != peers.end() && at->team == peer.team)
     *at = std::move(peer);
@@ -35,7 +35,7 @@ void KeptPlan::add_peer(KeptPeer peer) {
 }
 
 std::size_t KeptPlan::size_bytes() const {
-  std::size_t bytes = sizeof *this + told.size() + all.size() * sizeof(Facts) + size_of(claims);
+  std::size_t bytes = sizeof *this + told.size() + all.size() * sizeof(Facts) + told_to.size() * sizeof(FileRange) + size_of(claims);
   if (own.bytes > 0) bytes += access::description_size(own.tiling.node) * kEntryBytes;
   if (whole.has_value() && claims.empty()) bytes += access::description_size(whole->tiling.node) * kEntryBytes;
   for (const KeptPeer& peer : peers) bytes += size_of(peer.claims);

@@ -28,10 +28,21 @@ struct Facts {
   std::int32_t code = 0;         ///< a failure: then nobody does anything
 };
 
+using FileRange = plan::FileDomains::Range;
+/// All of any file.
+constexpr FileRange kAllOfIt{0, INT64_MAX};
+
 /// A team's claims as a global aggregator knows them.
 struct KeptPeer {
   std::size_t team = 0;  ///< its place among the local aggregators
+  FileRange known;       ///< what the team accesses outside of it is not told
   std::vector<access::Claim> claims;
+};
+
+/// What a global aggregator found out about the claims of all that reach it.
+struct KeptGaps {
+  FileRange range;  ///< looked at
+  bool none;        ///< all that they access of it is one stretch
 };
 
 /// What one rank keeps of a plan.  All offsets are those of the access that made it.
@@ -49,11 +60,11 @@ struct KeptPlan {
   std::vector<std::byte> told;        ///< the same as a message
   std::vector<Facts> all;
   plan::Accessed accessed;            ///< by all teams
-  std::vector<bool> told_to;          ///< by where it stands among them: the global aggregator knows this team's claims
+  std::vector<FileRange> told_to;     ///< by where it stands among them: where the global aggregator knows this team's claims
 
   // Global aggregators only.
   std::vector<KeptPeer> peers;  ///< ascending; this rank's own team is not among them
-  std::optional<bool> gapless;  ///< all that the peers and this team access is one stretch of the file; nothing: not known yet
+  std::optional<KeptGaps> gaps;
 
   [[nodiscard]] const KeptPeer* peer(std::size_t team) const;
   void add_peer(KeptPeer peer);

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@
 #include "access/wire.h"
 #include "access/within.h"
 #include "strategy/board.h"
+#include "strategy/claim_message.h"
 #include "strategy/kept.h"
 
 namespace penstock::strategy {
@@ -46,13 +48,6 @@ constexpr Offset kReadLeast = Offset{128} << 10;
 constexpr Offset kReadUnit = 4096;
 /// Room for a member's description to begin with: regular ones take some hundred bytes.
 constexpr Offset kTreeRoom = 4096;
-
-/// Before each packed tiling of a message that says what a team accesses.
-struct ClaimHead {
-  Offset position;
-  Offset bytes;
-  Offset tree_bytes;
-};
 
 /// Some data that are moved window by window.
 struct Walk {
@@ -147,8 +142,19 @@ class Agenda {
 /// A team that reaches a global aggregator.
 struct Peer {
   int rank;
+  FileRange known;            ///< of what the team accesses
+  std::uint64_t told_bytes;   ///< of its message
   std::vector<std::byte> told;
   std::vector<Walk> walks;
+
+  [[nodiscard]] bool tells_part() const { return known.end != INT64_MAX; }
+};
+
+/// What a team tells a global aggregator, by its place, of a description too long to be told whole.
+struct Telling {
+  int place;
+  std::uint64_t bytes;
+  std::vector<std::byte> message;
 };
 
 /// The part of a walk that lies in a window; for messages, where it lies in the staging memory.
@@ -348,9 +354,10 @@ class Engine {
         continue;
       }
       for (std::size_t team = 0; aggregator_ >= 0 && team < plan.all.size(); ++team)
-        if (team != team_index() && plan.peer(team) == nullptr) room = std::max(room, static_cast<std::size_t>(plan.all[team].told_bytes));
+        if (const KeptPeer* peer = plan.peer(team); team != team_index() && (peer == nullptr || peer->known.end != INT64_MAX))
+          room = std::max(room, static_cast<std::size_t>(plan.all[team].told_bytes));
     }
-    told_late_.resize(room);
+    told_late_ = std::unique_ptr<std::byte[]>(new std::byte[room]);  // as it comes: it is seldom needed
     return {};
   }
 
@@ -385,6 +392,14 @@ class Engine {
     return facts.first < facts.end && domains_.reaches(facts.first + shift_, facts.end + shift_, place);
   }
 
+  /// Whether who knows what a team accesses in a range of the file of the plan's own access knows all that this call needs there.
+  [[nodiscard]] bool suffices(FileRange known, std::size_t team, int place) const {
+    const Facts& facts = plan_->all[team];
+    const FileRange domain = domains_.domain(place);
+    const Offset first = std::max(facts.first + shift_, domain.first) - shift_, end = std::min(facts.end + shift_, domain.end) - shift_;
+    return first >= end || (known.first <= first && end <= known.end);
+  }
+
   Status go_by(const Candidate& candidate, Offset file_bytes) {
     plan_ = plans().use(candidate.plan);
     shift_ = candidate.shift == Candidate::kAnywhere ? 0 : candidate.shift;
@@ -400,16 +415,16 @@ class Engine {
     return {};
   }
 
-  /// File domains move with the data, but not exactly: a team may reach a global aggregator that does not know its claims yet.
+  /// File domains move with the data, but not exactly: a team may reach a global aggregator that does not know its claims yet, or not there.
   Status tell_late() {
     const std::size_t me = team_index();
     const std::unique_ptr<comm::Exchange> sent = access_.comm.exchange();
     for (int place = 0; place < aggregators(); ++place) {
       const std::size_t aggregator = standing(place);
-      if (plan_->told_to[aggregator] || !team_reaches(me, place)) continue;
-      plan_->told_to[aggregator] = true;
+      if (!team_reaches(me, place) || suffices(plan_->told_to[aggregator], me, place)) continue;
+      plan_->told_to[aggregator] = kAllOfIt;
       if (place == place_) {
-        plan_->gapless.reset();
+        plan_->gaps.reset();
         continue;
       }
       PENSTOCK_TRY(sent->send(rank_of(place), plan_->told.data(), plan_->told.size()));
@@ -417,10 +432,11 @@ class Engine {
     }
     bool heard = false;
     for (std::size_t team = 0; place_ >= 0 && team < plan_->all.size(); ++team) {
-      if (team == me || plan_->peer(team) != nullptr || !team_reaches(team, place_)) continue;
+      const KeptPeer* const known = plan_->peer(team);
+      if (team == me || !team_reaches(team, place_) || (known != nullptr && suffices(known->known, team, place_))) continue;
       const std::unique_ptr<comm::Exchange> received = access_.comm.exchange();
       const int other = access_.placement.local[team];
-      const auto told = std::span(told_late_).first(static_cast<std::size_t>(plan_->all[team].told_bytes));
+      const std::span<std::byte> told(told_late_.get(), static_cast<std::size_t>(plan_->all[team].told_bytes));
       PENSTOCK_TRY(received->receive(other, told.data(), told.size()));
       PENSTOCK_TRY(received->wait());
       guarded([&] { return read_late(team, other, told); });
@@ -434,8 +450,8 @@ class Engine {
   }
 
   Status read_late(std::size_t team, int other, std::span<const std::byte> told) {
-    KeptPeer peer{team, {}};
-    PENSTOCK_TRY(read_told(other, told, peer.claims));
+    KeptPeer peer{team, kAllOfIt, {}};
+    PENSTOCK_TRY(read_claims(other, told, peer.claims));
     plan_->add_peer(std::move(peer));
     return {};
   }
@@ -443,26 +459,36 @@ class Engine {
   Status take_kept_claims() {
     for (const Claim& claim : plan_->claims) walks_.emplace_back(alone() ? own_.claim : shifted(claim));  // alone, data are told by their positions
     if (place_ >= 0) {
-      if (team_reaches(team_index(), place_)) peers_.push_back({rank(), {}, walks_});
+      if (team_reaches(team_index(), place_)) peers_.push_back({rank(), kAllOfIt, 0, {}, walks_});
       for (const KeptPeer& kept : plan_->peers) {
         if (!team_reaches(kept.team, place_)) continue;
-        Peer& peer = peers_.emplace_back(Peer{access_.placement.local[kept.team], {}, {}});
+        Peer& peer = peers_.emplace_back(Peer{access_.placement.local[kept.team], kept.known, 0, {}, {}});
         for (const Claim& claim : kept.claims) peer.walks.emplace_back(shifted(claim));
       }
       if (access_.write) {
-        if (!plan_->gapless.has_value()) plan_->gapless = kept_in_one_stretch();
-        gapless_ = *plan_->gapless;
+        look_for_gaps();
+        gapless_ = plan_->gaps->none;
       }
     }
     if (!access_.write) cut_at_end_of_file();
     return {};
   }
 
-  [[nodiscard]] bool kept_in_one_stretch() const {
+  /// Unless it is known of this call's domain already.
+  void look_for_gaps() {
+    const FileRange domain = domains_.domain(place_);
+    const plan::Accessed& all = plan_->accessed;
+    const Offset first = std::max(all.first + shift_, domain.first) - shift_, end = std::min(all.end + shift_, domain.end) - shift_;
+    if (plan_->gaps.has_value() && plan_->gaps->range.first <= first && end <= plan_->gaps->range.end) return;
     std::vector<Claim> claims;
-    if (plan_->told_to[static_cast<std::size_t>(aggregator_)]) claims = plan_->claims;
-    for (const KeptPeer& peer : plan_->peers) claims.insert(claims.end(), peer.claims.begin(), peer.claims.end());
-    return in_one_stretch(claims);
+    bool all_known = true;
+    if (plan_->told_to[static_cast<std::size_t>(aggregator_)].end > 0) claims = plan_->claims;
+    for (const KeptPeer& peer : plan_->peers) {
+      claims.insert(claims.end(), peer.claims.begin(), peer.claims.end());
+      all_known = all_known && peer.known.end == INT64_MAX;
+    }
+    const FileRange range = all_known ? kAllOfIt : FileRange{first, end};
+    plan_->gaps = {range, in_one_stretch(claims, range)};
   }
 
   [[nodiscard]] Plan recalled() const {
@@ -528,13 +554,14 @@ class Engine {
     kept.all = std::move(all_);
     const Facts& mine = kept.all[team_index()];
     kept.told_to.resize(access_.placement.global.size());
-    for (int place = 0; place < aggregators(); ++place) kept.told_to[standing(place)] = domains_.reaches(mine.first, mine.end, place);
+    for (int place = 0; place < aggregators(); ++place)
+      if (domains_.reaches(mine.first, mine.end, place)) kept.told_to[standing(place)] = place == place_ ? kAllOfIt : told_range(mine, domains_, place);
     for (const Peer& peer : peers_) {
       if (peer.rank == rank()) continue;
-      KeptPeer& made = kept.peers.emplace_back(KeptPeer{static_cast<std::size_t>(index_in(access_.placement.local, peer.rank)), {}});
+      KeptPeer& made = kept.peers.emplace_back(KeptPeer{static_cast<std::size_t>(index_in(access_.placement.local, peer.rank)), peer.known, {}});
       for (const Walk& walk : peer.walks) made.claims.push_back(walk.claim);
     }
-    if (access_.write) kept.gapless = gapless_;
+    if (access_.write && place_ >= 0) kept.gaps = {looked_at_, gapless_};
   }
 
   // --- The first time -----------------------------------------------------------------------------------------------------
@@ -602,12 +629,13 @@ class Engine {
       for (const Facts& facts : all_) file_bytes_ = std::max(file_bytes_, facts.file_bytes);
     }
     divide(accessed_by_all());
-    if (place_ >= 0) guarded([this] { return expect_peers(); });
+    guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
     declined_ = may_decline() && access_.better_alone(accessed_by_all(), false);
     if (declined_) return {};
-    PENSTOCK_TRY(exchange_claims(told_));
+    PENSTOCK_TRY(exchange_claims());
+    if (stop_) return {};
     if (!access_.write) cut_at_end_of_file();
     return {};
   }
@@ -673,24 +701,8 @@ class Engine {
     ++asked_ranks_;
   }
 
-  static Result<Claim> read_claim(std::span<const std::byte> tree, Offset position, Offset bytes) {
-    Result<access::Tiling> tiling = access::unpack(tree);
-    if (!tiling.ok()) return tiling.status();
-    Offset end = 0;
-    if (position < 0 || bytes < 0 || !checked_add(position, bytes, end) || !access::is_monotone(*tiling) || access::overlaps_itself(*tiling) ||
-        access::offset_of(*tiling, position) < 0)
-      return Status::failure(Code::kIntern, "a rank described an access that cannot be");
-    return Claim{std::move(*tiling), position, bytes};
-  }
-
   void pack_claims(std::vector<std::byte>& told) const {
-    for (std::size_t i = 0; i < walks_.size(); ++i) {
-      const std::vector<std::byte>& tree = trees_[i];
-      const ClaimHead head{claim_at(i).position, claim_at(i).bytes, static_cast<Offset>(tree.size())};
-      const auto* bytes = reinterpret_cast<const std::byte*>(&head);
-      told.insert(told.end(), bytes, bytes + sizeof head);
-      told.insert(told.end(), tree.begin(), tree.end());
-    }
+    for (std::size_t i = 0; i < walks_.size(); ++i) append_claim(claim_at(i), trees_[i], told);
   }
 
   [[nodiscard]] Facts facts_of_team(std::size_t told_bytes) const {
@@ -786,69 +798,132 @@ class Engine {
     return {};
   }
 
-  /// Teams tell every global aggregator they reach what they access: descriptions, whose size does not depend on the pieces.
-  Status exchange_claims(const std::vector<std::byte>& told) {
+  /// Teams tell every global aggregator they reach what they access: descriptions, whose size does not depend on the pieces.  Of long ones each hears only
+  /// what lies in its surroundings, and before it how long that is: what all hear together is about as much as all that there is to tell.
+  Status exchange_claims() {
     const PhaseScope phase(access_.trace, Phase::kExchange);
-    const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
-    for (Peer& peer : peers_)
-      if (peer.rank != rank()) PENSTOCK_TRY(messages->receive(peer.rank, peer.told.data(), peer.told.size()));
-    const Facts& mine = all_[static_cast<std::size_t>(index_in(access_.placement.local, rank()))];
-    for (int place = 0; place < aggregators(); ++place) {
-      if (place == place_ || !domains_.reaches(mine.first, mine.end, place)) continue;
-      PENSTOCK_TRY(messages->send(rank_of(place), told.data(), told.size()));
-      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(told.size()));
+    const bool in_parts = some_tell_parts(all_, domains_);
+    if (in_parts) guarded([this] { return cut_claims(); });
+    PENSTOCK_TRY(exchange_wholes());
+    if (in_parts) {
+      guarded([this] { return make_room_for_parts(); });
+      PENSTOCK_TRY(hear_of_failures());
+      if (stop_) return {};
+      PENSTOCK_TRY(exchange_parts());
     }
-    PENSTOCK_TRY(messages->wait());
-    guarded([this] { return read_peers(); });
+    guarded([this, in_parts] { return read_peers(in_parts); });
     return {};
   }
 
+  /// Room for what can be told whole, and for how long the rest is.
   Status expect_peers() {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
+    for (std::size_t i = 0; i < all_.size() && place_ >= 0; ++i) {
       if (!domains_.reaches(all_[i].first, all_[i].end, place_)) continue;
       const int other = access_.placement.local[i];
-      peers_.push_back({other, std::vector<std::byte>(other == rank() ? 0 : all_[i].told_bytes), {}});
+      const FileRange known = other == rank() ? kAllOfIt : told_range(all_[i], domains_, place_);
+      Peer& peer = peers_.emplace_back(Peer{other, known, all_[i].told_bytes, {}, {}});
+      if (other != rank() && !peer.tells_part()) peer.told.resize(peer.told_bytes);
+    }
+    const Facts& mine = all_[team_index()];
+    for (int place = 0; place < aggregators(); ++place)
+      if (place != place_ && domains_.reaches(mine.first, mine.end, place) && told_range(mine, domains_, place).end != INT64_MAX)
+        tellings_.push_back({place, 0, {}});
+    return {};
+  }
+
+  Status cut_claims() {
+    std::vector<Claim> claims;
+    if (!tellings_.empty())
+      for (const Walk& walk : walks_) claims.push_back(access::normal_form(walk.claim));
+    std::vector<std::byte> tree;
+    for (Telling& telling : tellings_) {
+      const FileRange range = domains_.surroundings(telling.place);
+      for (const Claim& claim : claims) {
+        const Claim part = access::clipped(claim, range.first, range.end);
+        if (part.bytes == 0) continue;
+        tree.clear();
+        access::pack(part.tiling, tree);
+        append_claim(part, tree, telling.message);
+      }
+      if (telling.message.size() > told_.size()) telling.message = told_;  // a pattern that is cut may take more words than the whole
+      telling.bytes = telling.message.size();
     }
     return {};
   }
 
-  Status read_peers() {
+  Status exchange_wholes() {
+    const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
+    for (Peer& peer : peers_) {
+      if (peer.rank == rank()) continue;
+      if (peer.tells_part())
+        PENSTOCK_TRY(messages->receive(peer.rank, &peer.told_bytes, sizeof peer.told_bytes));
+      else
+        PENSTOCK_TRY(messages->receive(peer.rank, peer.told.data(), peer.told.size()));
+    }
+    const Facts& mine = all_[team_index()];
+    auto part = tellings_.begin();
+    for (int place = 0; place < aggregators(); ++place) {
+      if (place == place_ || !domains_.reaches(mine.first, mine.end, place)) continue;
+      if (part != tellings_.end() && part->place == place) {
+        PENSTOCK_TRY(messages->send(rank_of(place), &part->bytes, sizeof part->bytes));
+        access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(sizeof part->bytes));
+        ++part;
+        continue;
+      }
+      PENSTOCK_TRY(messages->send(rank_of(place), told_.data(), told_.size()));
+      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(told_.size()));
+    }
+    return messages->wait();
+  }
+
+  Status make_room_for_parts() {
+    for (Peer& peer : peers_) {
+      if (!peer.tells_part()) continue;
+      if (peer.told_bytes > all_[static_cast<std::size_t>(index_in(access_.placement.local, peer.rank))].told_bytes)
+        return Status::failure(Code::kIntern, "rank " + std::to_string(peer.rank) + " says that a part of its description is longer than all of it");
+      peer.told.resize(peer.told_bytes);
+    }
+    return {};
+  }
+
+  Status exchange_parts() {
+    const std::unique_ptr<comm::Exchange> messages = access_.comm.exchange();
+    for (Peer& peer : peers_)
+      if (peer.tells_part() && !peer.told.empty()) PENSTOCK_TRY(messages->receive(peer.rank, peer.told.data(), peer.told.size()));
+    for (const Telling& telling : tellings_) {
+      if (telling.bytes == 0) continue;
+      PENSTOCK_TRY(messages->send(rank_of(telling.place), telling.message.data(), telling.message.size()));
+      access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(telling.bytes));
+    }
+    return messages->wait();
+  }
+
+  Status read_peers(bool in_parts) {
     std::vector<Claim> claims;
     for (Peer& peer : peers_) {
       const std::size_t first = claims.size();
-      if (peer.rank != rank()) PENSTOCK_TRY(read_told(peer.rank, peer.told, claims));
+      if (peer.rank != rank()) PENSTOCK_TRY(read_claims(peer.rank, peer.told, claims));
       if (peer.rank == rank())
         for (const Walk& walk : walks_) claims.push_back(walk.claim);
       for (std::size_t i = first; i < claims.size(); ++i) peer.walks.emplace_back(claims[i]);
       peer.told = {};
     }
-    if (access_.write) gapless_ = in_one_stretch(claims);
+    tellings_.clear();
+    if (access_.write && place_ >= 0) {
+      looked_at_ = in_parts ? domains_.surroundings(place_) : kAllOfIt;
+      gapless_ = in_one_stretch(claims, looked_at_);
+    }
     return {};
   }
 
   /// Where all that arrives is one stretch of the file, nothing has to be marked as it arrives.  To find that out of very many costs more than marking.
-  static bool in_one_stretch(const std::vector<Claim>& claims) {
+  static bool in_one_stretch(std::vector<Claim>& claims, FileRange range) {
     constexpr std::size_t kJoinedMost = 512;
     if (claims.size() > kJoinedMost) return false;
+    if (range.end != INT64_MAX)
+      for (Claim& claim : claims) claim = access::clipped(claim, range.first, range.end);
     const access::Coalesced joined = access::coalesce(claims);
     return joined.wholes.size() == 1 && access::is_contiguous(joined.wholes[0].tiling);
-  }
-
-  static Status read_told(int other, std::span<const std::byte> rest, std::vector<Claim>& claims) {
-    while (!rest.empty()) {
-      ClaimHead head;
-      if (rest.size() < sizeof head) return Status::failure(Code::kIntern, "rank " + std::to_string(other) + " sent a description that is cut off");
-      std::memcpy(&head, rest.data(), sizeof head);
-      rest = rest.subspan(sizeof head);
-      if (head.tree_bytes < 0 || static_cast<std::size_t>(head.tree_bytes) > rest.size())
-        return Status::failure(Code::kIntern, "rank " + std::to_string(other) + " sent a description that is cut off");
-      const auto tree_bytes = static_cast<std::size_t>(head.tree_bytes);
-      Result<Claim> claim = read_claim(rest.first(tree_bytes), head.position, head.bytes);
-      if (!claim.ok()) return claim.status();
-      claims.push_back(std::move(*claim));
-      rest = rest.subspan(tree_bytes);
-    }
-    return {};
   }
 
   void cut_at_end_of_file() {
@@ -1472,6 +1547,7 @@ class Engine {
   std::int32_t other_code_ = 0;       ///< a member's failure
   std::vector<Facts> all_;
   std::vector<std::byte> told_;       ///< what the team accesses, as a message
+  std::vector<Telling> tellings_;     ///< parts of it, ascending
   Agenda team_{domains_};      ///< of walks_, from the round behind the last one published on
   Step steps_[kSlots];
   std::vector<Message> messages_[kSlots];
@@ -1479,8 +1555,9 @@ class Engine {
 
   // Global aggregators only.
   std::vector<Peer> peers_;
-  std::vector<std::byte> told_late_;  ///< room for what a team says that did not reach this aggregator before
-  bool gapless_ = false;
+  std::unique_ptr<std::byte[]> told_late_;  ///< room for what a team says that has not told this aggregator enough
+  bool gapless_ = false;    ///< all that this aggregator's peers access of looked_at_ is one stretch
+  FileRange looked_at_ = kAllOfIt;
   Agenda served_{domains_};     ///< of all walks of all peers
   std::vector<int> rank_of_served_;
   std::vector<Part> parts_[kSlots];

@@ -55,7 +55,8 @@ struct Call {
 std::vector<Part> new_parts(Random& random, int ranks) {
   std::vector<Part> parts(static_cast<std::size_t>(ranks));
   const bool regular = below(random, 2) == 0;
-  const Offset blocks = 1 + below(random, 20), length = 1 + below(random, 20), displacement = below(random, 200);
+  // Now and then so many that their description is not told whole.
+  const Offset blocks = 1 + (below(random, 5) == 0 ? 100 + below(random, 200) : below(random, 20)), length = 1 + below(random, 20), displacement = below(random, 200);
   Offset at = 0;
   for (Offset block = 0; block < blocks; ++block)
     for (int rank = 0; rank < ranks; ++rank) {

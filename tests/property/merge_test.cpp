@@ -161,6 +161,27 @@ std::string check_any_pair(std::uint64_t seed, Number size) {
   return check_member(member, whole.claim, random);
 }
 
+/// A claim cut into as many parts as there are borders, each of which has what lies between two of them.
+std::string check_clipped(std::uint64_t seed, Number size) {
+  oracle::RandomDatatype random(seed, {size, 3, true, false});
+  const Datatype description = random.make();
+  const Number data = static_cast<Number>(oracle::expand(description).bytes.size());
+  Member whole;
+  if (!make_member(description, random.between(0, 9), random.between(0, data), random.between(0, std::min<Number>(3 * data, 400)), whole)) return "";
+  if (random.between(0, 1) == 1) whole.claim = normal_form(whole.claim);
+  Numbers left = whole.offsets;
+  for (Number first = 0; !left.empty(); ) {
+    const Number end = random.between(0, 9) == 0 ? INT64_MAX : first + random.between(0, 40);
+    const Claim part = access::clipped(whole.claim, first, end);
+    const auto behind = std::lower_bound(left.begin(), left.end(), end);
+    if (part.bytes != behind - left.begin() || (part.bytes > 0 && offsets_of(part) != Numbers(left.begin(), behind)))
+      return "another part in [" + std::to_string(first) + ", " + std::to_string(end) + ") of " + to_string(description);
+    left.erase(left.begin(), behind);
+    first = end;
+  }
+  return "";
+}
+
 /// Every so many-th piece of a regular pattern, or a part of it, in two levels: steps go over pieces and over copies.
 std::string check_coarser_pattern(std::uint64_t seed, Number size) {
   oracle::RandomDatatype random(seed, {size, 1, true, false});
@@ -243,6 +264,8 @@ TEST(Merge, AnyClaimsKeepTheirBytes) { check_random(2000, 6, check_any_claims); 
 TEST(Merge, DealtBytesKeepTheirBytes) { check_random(1500, 8, check_dealt_bytes); }
 
 TEST(Merge, DistributedArraysAreOneWhole) { check_random(1000, 7, check_distributed_array); }
+
+TEST(Merge, ClippedClaimsHaveWhatLiesThere) { check_random(3000, 6, check_clipped); }
 
 TEST(Within, FindsAllBytesOfAMemberAndRefusesOthers) { check_random(2000, 6, check_any_pair); }
 

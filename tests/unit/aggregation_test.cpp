@@ -258,13 +258,34 @@ TEST(FileDomains, FollowFromTheStore) {
   for (int place = 0; place < nothing.aggregators(); ++place) EXPECT_FALSE(nothing.reaches(9, 5000, place));
 }
 
+/// Wherever the same access is repeated, an aggregator's part lies in what surrounded it at first.
+TEST(FileDomains, MoveWithTheDataWithinTheirSurroundings) {
+  for (const Offset alignment : {1, 7, 4096})
+    for (const int aggregators : {1, 3, 8})
+      for (const Offset first : {0, 5, 9000}) {
+        const FileDomains before = FileDomains::contiguous(aggregators, 1 << 20, alignment, first, first + 30011);
+        for (const Offset shift : {0, 1, 4095, 4096, 100000}) {
+          const FileDomains now = FileDomains::contiguous(aggregators, 1 << 20, alignment, first + shift, first + shift + 30011);
+          for (int place = 0; place < aggregators; ++place) {
+            const FileDomains::Range known = before.surroundings(place), needed = now.domain(place);
+            EXPECT_LE(known.first, std::max(needed.first - shift, first));
+            EXPECT_GE(known.end, needed.end - shift);
+          }
+        }
+      }
+  const FileDomains cyclic = FileDomains::cyclic(4, 64, 64);
+  EXPECT_EQ(cyclic.surroundings(2).first, 0);
+  EXPECT_EQ(cyclic.surroundings(2).end, INT64_MAX);
+}
+
 TEST(FileDomains, AreForAsManyAggregatorsAsPay) {
   DomainRules rules{.aggregators = 32, .window_bytes = 1 << 20, .alignment_bytes = 1};
   EXPECT_EQ(domains_for(rules, interleaved(Offset{1} << 30)).aggregators(), 32);
   EXPECT_EQ(domains_for(rules, interleaved(1 << 20)).aggregators(), 8);
   EXPECT_EQ(domains_for(rules, interleaved(16 << 10)).aggregators(), 1);
-  EXPECT_EQ(domains_for(rules, interleaved(1 << 20, 1 << 20)).aggregators(), 1) << "descriptions as long as the data";
-  EXPECT_EQ(domains_for(rules, interleaved(INT64_MAX, INT64_MAX / 8)).aggregators(), 1);
+  EXPECT_EQ(domains_for(rules, interleaved(1 << 20, 256)).aggregators(), 8) << "short descriptions, each told to all";
+  EXPECT_EQ(domains_for(rules, interleaved(1 << 20, 1 << 20)).aggregators(), 8) << "a long one is told in parts, so it counts once";
+  EXPECT_EQ(domains_for(rules, interleaved(INT64_MAX, INT64_MAX / 8)).aggregators(), 32);
   EXPECT_EQ(domains_for(rules, parts_of(32, 64 << 10)).aggregators(), 32) << "each can keep its part";
   EXPECT_EQ(domains_for(rules, {}).aggregators(), 32);
   rules.asked_for = true;

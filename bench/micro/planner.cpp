@@ -252,7 +252,7 @@ int main(int argc, char** argv) {
   }
   all.told_bytes = static_cast<Offset>(described / teams.size());
   const plan::DomainRules rules{.aggregators = nodes, .window_bytes = Offset{16} << 20, .alignment_bytes = 4096};
-  const plan::FileDomains domains = plan::domains_for(rules, all);
+  const plan::FileDomains domains = plan::domains_for(rules, all.first, all.end, nodes);
   const int place = domains.aggregators() / 2;
   std::vector<std::vector<std::byte>> told;
   std::size_t told_bytes = 0;

@@ -288,13 +288,13 @@ void File::learn(const Weighed& weighed, std::int64_t nanoseconds, OpTrace& trac
   experience_.note(weighed.signature, weighed.estimate, static_cast<double>(nanoseconds) * 1e-9, weighed.tried);
 }
 
-bool File::better_alone(const plan::Accessed& all, bool write, bool planned) {
+bool File::better_alone(const plan::Accessed& all, bool write, int aggregators, bool planned) {
   weighed_.any = false;
   if (all.pieces <= 1) return true;
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
   const plan::Together together =
-      plan::estimate_together(all, write, planned, facts, setting_, domains_, local_per_node_);
+      plan::estimate_together(all, write, planned, facts, setting_, domains_, local_per_node_, aggregators);
   if (placement_.local.size() > 1 || !learns()) return together.alone.seconds <= together.gathered.seconds;
   const plan::Signature signature = plan::signature_of(write, all.fresh, all.bytes, all.pieces, all.end - all.first);
   const std::array<plan::Estimate, 2> both = {together.alone, together.gathered};
@@ -340,8 +340,10 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                                                           access::offset_of(view.filetype, position) < 0)));
   const Offset bytes = has_data && !alone ? request.bytes : 0;
   const access::Tiling file = bytes == 0 ? access::bytes_at(0) : view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
-  using Judge = std::function<bool(const plan::Accessed&, bool)>;
-  const Judge judge = [this, write = request.write](const plan::Accessed& all, bool planned) { return better_alone(all, write, planned); };
+  using Judge = std::function<bool(const plan::Accessed&, int, bool)>;
+  const Judge judge = [this, write = request.write](const plan::Accessed& all, int aggregators, bool planned) {
+    return better_alone(all, write, aggregators, planned);
+  };
   const strategy::Collective access{.comm = *comm_,
                                     .team = *team_,
                                     .placement = placement_,
@@ -356,6 +358,9 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .kept = collective_memory_,
                                     .bytes = bytes,
                                     .better_alone = may_decline_ ? judge : Judge(),
+                                    .worthwhile = [this, write = request.write](const plan::Accessed& all) {
+                                      return plan::worthwhile_aggregators(all, write, setting_, domains_, local_per_node_);
+                                    },
                                     .trace = trace};
   weighed_since_ns_ = trace::now_ns();
   const bool blind = !ranks_see_each_other();

@@ -247,7 +247,7 @@ class File {
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
   /// Whether all ranks had better move their own data in a collective access that all of them know alike.  On local aggregators.
-  bool better_alone(const plan::Accessed& all, bool write, bool planned);
+  bool better_alone(const plan::Accessed& all, bool write, int aggregators, bool planned);
   /// A choice that was made; `any`: among several ways, so that it is worth learning from.
   struct Weighed {
     plan::Signature signature;

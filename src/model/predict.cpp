@@ -175,20 +175,21 @@ double copying_of(const Scene& scene, const Flow& flow) {
   return own * scene.busy + received * flow.of_a_node / at_once;
 }
 
-/// Messages of data: network.*.startup for each that the busiest rank sends or receives, and per_byte: between nodes for what the link of a node carries,
+/// Messages of data: network.*.startup for each that the busiest rank, an aggregator that has data for the others as well, sends and receives, and per_byte: between nodes for what the link of a node carries,
 /// whose ranks share it; inside for what stays there, which is processor time.
 double communicating(const Scene& scene, const Flow& flow) {
   if (flow.foreign <= 0) return 0;
   const double team_messages = flow.reach * std::min(flow.rounds, std::max(1.0, scene.work.bytes / flow.teams));
   const double aggregator_messages = flow.rounds * flow.teams * flow.reach / flow.aggregators;
-  const double messages = std::max(team_messages, aggregator_messages);
+  const double messages = team_messages + aggregator_messages;
   const Network& between = scene.figures.network_between;
   const Network& inside = scene.figures.network_inside;
   if (scene.work.nodes == 1) {
     const double at_once = std::max(1.0, std::min<double>(scene.work.processors, flow.aggregators));
     return messages * inside.startup * scene.busy + scene.work.bytes * flow.foreign * inside.per_byte / at_once;
   }
-  const double node_bytes = scene.work.bytes / scene.work.nodes;
+  // The busiest node sends its share, or receives that of the aggregators it has.
+  const double node_bytes = scene.work.bytes / std::min<double>(scene.work.nodes, flow.aggregators);
   const double staying = std::max(0.0, flow.foreign - flow.crossing);
   return messages * between.startup + node_bytes * flow.crossing * between.per_byte + node_bytes * staying * inside.per_byte;
 }

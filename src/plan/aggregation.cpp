@@ -29,26 +29,6 @@ int matching(int aggregators, int devices) {
   return aggregators;
 }
 
-/// How many of `aggregators` get the data of a call to where they belong soonest.  An aggregator receives its share of the data, while a team sends to all
-/// aggregators that it reaches: to very few however many there are, where each team accesses a part of its own; else to ever more.
-int worthwhile(int aggregators, const Accessed& accessed) {
-  // What a message costs, and each byte of a description that is sent, read and joined with others, in bytes that are sent meanwhile.
-  constexpr Wide kMessage = 16 << 10;
-  constexpr Wide kTold = 4;
-  const Wide whole = std::max<Wide>(static_cast<Wide>(accessed.end) - accessed.first, 1);
-  const Wide span = std::min<Wide>(accessed.team_span, whole);  // reads may want more than there is
-  const auto cost = [&](int count) {
-    const Wide reached = std::max<Wide>(span * count / whole, 1);
-    // A long description is told in parts: all together it is told once.
-    const Wide told = accessed.told_bytes > static_cast<Offset>(kToldWhole) ? accessed.told_bytes : accessed.told_bytes * reached;
-    return accessed.bytes / count + kMessage * reached + kTold * told;
-  };
-  int best = aggregators;
-  for (int count = aggregators; count > 0; count /= 2)
-    if (cost(count) < cost(best)) best = count;
-  return best;
-}
-
 }  // namespace
 
 std::vector<int> local_aggregators(int ranks, int count) {
@@ -258,11 +238,10 @@ Offset FileDomains::next_of(int aggregator, Offset offset) const {
   return checked_add(unit, distance, next) && checked_multiply(next, unit_bytes_, next) ? next : INT64_MAX;
 }
 
-FileDomains domains_for(const DomainRules& rules, const Accessed& accessed) {
-  if (rules.stripe_bytes > 0 && rules.stripe_count > 1)
+FileDomains domains_for(const DomainRules& rules, Offset first, Offset end, int aggregators) {
+  if (rules.striped())
     return FileDomains::cyclic(rules.asked_for ? rules.aggregators : matching(rules.aggregators, rules.stripe_count), rules.window_bytes, rules.stripe_bytes);
-  return FileDomains::contiguous(rules.asked_for ? rules.aggregators : worthwhile(rules.aggregators, accessed), rules.window_bytes,
-                                 rules.alignment_bytes, accessed.first, accessed.end);
+  return FileDomains::contiguous(aggregators, rules.window_bytes, rules.alignment_bytes, first, end);
 }
 
 int standing(int place, int used, int all) { return static_cast<int>(Offset{place} * all / used); }

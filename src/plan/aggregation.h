@@ -54,6 +54,8 @@ struct DomainRules {
   Offset alignment_bytes = 1;  ///< what the store likes accesses to begin at: its stripe or block
   Offset stripe_bytes = 0;     ///< 0: not striped
   int stripe_count = 1;
+
+  [[nodiscard]] bool striped() const { return stripe_bytes > 0 && stripe_count > 1; }
 };
 
 /// What all ranks together access in a call.
@@ -135,10 +137,10 @@ class FileDomains {
 };
 
 /// The file domains of one call.  A file striped over several devices gets cyclic ones, a stripe at a time, of as many aggregators as make each of them
-/// meet the same devices in every turn (unless that were fewer than half of them).  Others get contiguous ones, of so many aggregators that it pays to
-/// send each of them a message and a description.  Where somebody asked for a number of aggregators, that is it.
-/// Requires: 0 <= first <= end.
-FileDomains domains_for(const DomainRules& rules, const Accessed& accessed);
+/// meet the same devices in every turn (unless that were fewer than half of them, or somebody asked for a number).  Others get contiguous ones of so many
+/// `aggregators`, which plan/choose.h finds.
+/// Requires: 0 <= first <= end, 0 < aggregators <= rules.aggregators.
+FileDomains domains_for(const DomainRules& rules, Offset first, Offset end, int aggregators);
 
 /// Where those that take part stand among all aggregators, of which they are `used`, evenly spread.
 int standing(int place, int used, int all);

@@ -92,8 +92,9 @@ Estimates estimate(const Pattern& pattern, const StoreFacts& facts, const hints:
   return ways;
 }
 
-Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, const Setting& setting, const DomainRules& rules,
-                           int local_per_node) {
+namespace {
+
+model::Workload workload_of(const Accessed& all, bool write, bool planned, const Setting& setting) {
   model::Workload work;
   work.write = write;
   work.fresh = all.fresh;
@@ -106,6 +107,18 @@ Together estimate_together(const Accessed& all, bool write, bool planned, const 
   work.span = static_cast<double>(all.end) - static_cast<double>(all.first);
   work.rank_span = std::min(static_cast<double>(all.rank_span), work.span);
   work.told_bytes = static_cast<double>(all.told_bytes);
+  return work;
+}
+
+model::Candidate gathering(const DomainRules& rules, int local_per_node, int aggregators) {
+  return {local_per_node > 0 ? Way::kTwoLayer : Way::kTwoPhase, local_per_node, aggregators, static_cast<double>(rules.window_bytes)};
+}
+
+}  // namespace
+
+Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, const Setting& setting, const DomainRules& rules,
+                           int local_per_node, int aggregators) {
+  const model::Workload work = workload_of(all, write, planned, setting);
   Together together{{Way::kIndependent, model::predict(setting.figures, work, {.way = Way::kIndependent}).sum()}, {}};
   const auto consider = [&](Way way) {
     const double seconds = model::predict(setting.figures, work, {.way = way}).sum();
@@ -113,11 +126,23 @@ Together estimate_together(const Accessed& all, bool write, bool planned, const 
   };
   if (can_map(facts) && facts.node_local) consider(Way::kMapped);
   if (!write) consider(Way::kSieved);
-  model::Candidate gathered{.way = local_per_node > 0 ? Way::kTwoLayer : Way::kTwoPhase, .local_per_node = local_per_node};
-  gathered.aggregators = rules.aggregators;
-  gathered.window = static_cast<double>(rules.window_bytes);
+  const model::Candidate gathered = gathering(rules, local_per_node, aggregators);
   together.gathered = {gathered.way, model::predict(setting.figures, work, gathered).sum()};
   return together;
+}
+
+int worthwhile_aggregators(const Accessed& all, bool write, const Setting& setting, const DomainRules& rules, int local_per_node) {
+  if (rules.asked_for || rules.striped() || rules.aggregators == 1 || all.first == all.end) return rules.aggregators;
+  const model::Workload work = workload_of(all, write, true, setting);
+  int best = rules.aggregators;
+  double least = model::predict(setting.figures, work, gathering(rules, local_per_node, best)).sum();
+  for (int count = best / 2; count > 0; count /= 2) {
+    const double seconds = model::predict(setting.figures, work, gathering(rules, local_per_node, count)).sum();
+    if (seconds > least) continue;
+    best = count;
+    least = seconds;
+  }
+  return best;
 }
 
 }  // namespace penstock::plan

@@ -60,6 +60,7 @@ struct KeptPlan {
   std::vector<std::byte> told;        ///< the same as a message
   std::vector<Facts> all;
   plan::Accessed accessed;            ///< by all teams
+  int aggregators = 1;                ///< that took part, and do again
   std::vector<FileRange> told_to;     ///< by where it stands among them: where the global aggregator knows this team's claims
 
   // Global aggregators only.

@@ -368,7 +368,7 @@ class Engine {
     if (!may_decline()) return false;
     plan::Accessed all = plan.accessed;
     all.fresh = all.fresh && access_.write && shift != 0;  // at its own place it has been written
-    return access_.better_alone(all, plan.exchanged);
+    return access_.better_alone(all, plan.aggregators, plan.exchanged);
   }
 
   /// Claims of other teams are tried by those teams.
@@ -409,6 +409,7 @@ class Engine {
     plan::Accessed all = plan_->accessed;
     all.first += shift_;
     all.end += shift_;
+    taking_part_ = plan_->aggregators;
     divide(all);
     PENSTOCK_TRY(tell_late());
     guarded([this] { return take_kept_claims(); });
@@ -542,6 +543,7 @@ class Engine {
       kept->own_claim = own_claim_;
       if (whole_.has_value()) kept->whole = whole_->claim;
       if (leads()) kept->accessed = accessed_by_all();
+      kept->aggregators = taking_part_;
       if (leads() && !declined_) keep_teams(*kept);
       plans().keep(std::move(kept));
     } catch (const std::bad_alloc&) {
@@ -628,11 +630,13 @@ class Engine {
       file_bytes_ = 0;
       for (const Facts& facts : all_) file_bytes_ = std::max(file_bytes_, facts.file_bytes);
     }
-    divide(accessed_by_all());
+    const plan::Accessed all = accessed_by_all();
+    taking_part_ = access_.worthwhile(all);
+    divide(all);
     guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
-    declined_ = may_decline() && access_.better_alone(accessed_by_all(), false);
+    declined_ = may_decline() && access_.better_alone(all, taking_part_, false);
     if (declined_) return {};
     PENSTOCK_TRY(exchange_claims());
     if (stop_) return {};
@@ -749,7 +753,7 @@ class Engine {
       all.end = std::min(all.end, file_bytes_);
       all.first = std::min(all.first, all.end);
     }
-    take_domains(plan::domains_for(access_.domains, all));
+    take_domains(plan::domains_for(access_.domains, all.first, all.end, taking_part_));
   }
 
   void take_domains(const plan::FileDomains& domains) {
@@ -1517,6 +1521,7 @@ class Engine {
   int aggregator_ = -1;    ///< where this rank's local aggregator stands among the global ones
   int place_ = -1;         ///< and among those that have a file domain
   plan::FileDomains domains_;  ///< of this call
+  int taking_part_ = 1;        ///< global aggregators, as plan::domains_for() is asked for
   Walk own_;               ///< this rank's data
   Agenda mine_{domains_};  ///< of own_
   Offset own_end_ = access_.position;  ///< where they end, in data positions

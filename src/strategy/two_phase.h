@@ -50,7 +50,9 @@ struct Collective {
   Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
   /// Whether the ranks had better move their own data, by what all of them access and whether they have agreed on that before: asked on local aggregators, whose
   /// answers are the same.  Empty, on all ranks alike: they never do.
-  std::function<bool(const plan::Accessed&, bool planned)> better_alone;
+  std::function<bool(const plan::Accessed&, int aggregators, bool planned)> better_alone;
+  /// How many of the global aggregators take part in what all of them access: the same on all local aggregators.
+  std::function<int(const plan::Accessed&)> worthwhile;
   trace::OpTrace& trace;
 };
 

@@ -227,34 +227,30 @@ TEST(FileDomains, UpToTheLargestOffset) {
   }
 }
 
-/// Data without gaps, of which every team has all (nearly), or a part of its own.
-Accessed interleaved(Offset bytes, Offset told_bytes = 100) { return {.first = 0, .end = bytes, .bytes = bytes, .team_span = bytes, .told_bytes = told_bytes}; }
-Accessed parts_of(Offset teams, Offset bytes) { return {.first = 0, .end = bytes, .bytes = bytes, .team_span = bytes / teams, .told_bytes = 100}; }
-
 TEST(FileDomains, FollowFromTheStore) {
   DomainRules rules{.aggregators = 6, .window_bytes = 1 << 20, .alignment_bytes = 4096};
-  const Accessed accessed = parts_of(6, 6 << 20);
+  const auto domains_now = [&rules] { return domains_for(rules, 0, 6 << 20, 6); };
   // Not striped, or over one device: contiguous.
   for (const Offset stripe_bytes : {0, 65536}) {
     rules.stripe_bytes = stripe_bytes;
-    EXPECT_TRUE(domains_for(rules, accessed).reaches(5 << 20, 6 << 20, 5));
-    EXPECT_FALSE(domains_for(rules, accessed).reaches(5 << 20, 6 << 20, 0));
+    EXPECT_TRUE(domains_now().reaches(5 << 20, 6 << 20, 5));
+    EXPECT_FALSE(domains_now().reaches(5 << 20, 6 << 20, 0));
   }
   // Of as many aggregators as each meet the same devices again and again.
   rules.stripe_bytes = 65536;
   const std::pair<int, int> used_of_devices[] = {{2, 6}, {3, 6}, {4, 4}, {5, 5}, {6, 6}, {7, 6}, {8, 4}, {9, 3}, {12, 6}, {13, 6}, {35, 5}};
   for (const auto& [devices, used] : used_of_devices) {
     rules.stripe_count = devices;
-    const FileDomains domains = domains_for(rules, accessed);
+    const FileDomains domains = domains_now();
     EXPECT_EQ(domains.aggregators(), used) << devices;
     EXPECT_EQ(domains.window_bytes(), 65536);
     for (Offset stripe = 0; stripe < 40; ++stripe) EXPECT_TRUE(domains.reaches(stripe * 65536, stripe * 65536 + 1, static_cast<int>(stripe % used)));
   }
   rules.asked_for = true;
-  EXPECT_EQ(domains_for(rules, accessed).aggregators(), 6);
+  EXPECT_EQ(domains_now().aggregators(), 6);
   // Nothing is accessed of what is there.
   rules.stripe_count = 1;
-  const FileDomains nothing = domains_for(rules, {.first = 9, .end = 9, .bytes = 100, .team_span = 50, .told_bytes = 10});
+  const FileDomains nothing = domains_for(rules, 9, 9, 6);
   for (int place = 0; place < nothing.aggregators(); ++place) EXPECT_FALSE(nothing.reaches(9, 5000, place));
 }
 
@@ -276,20 +272,6 @@ TEST(FileDomains, MoveWithTheDataWithinTheirSurroundings) {
   const FileDomains cyclic = FileDomains::cyclic(4, 64, 64);
   EXPECT_EQ(cyclic.surroundings(2).first, 0);
   EXPECT_EQ(cyclic.surroundings(2).end, INT64_MAX);
-}
-
-TEST(FileDomains, AreForAsManyAggregatorsAsPay) {
-  DomainRules rules{.aggregators = 32, .window_bytes = 1 << 20, .alignment_bytes = 1};
-  EXPECT_EQ(domains_for(rules, interleaved(Offset{1} << 30)).aggregators(), 32);
-  EXPECT_EQ(domains_for(rules, interleaved(1 << 20)).aggregators(), 8);
-  EXPECT_EQ(domains_for(rules, interleaved(16 << 10)).aggregators(), 1);
-  EXPECT_EQ(domains_for(rules, interleaved(1 << 20, 256)).aggregators(), 8) << "short descriptions, each told to all";
-  EXPECT_EQ(domains_for(rules, interleaved(1 << 20, 1 << 20)).aggregators(), 8) << "a long one is told in parts, so it counts once";
-  EXPECT_EQ(domains_for(rules, interleaved(INT64_MAX, INT64_MAX / 8)).aggregators(), 32);
-  EXPECT_EQ(domains_for(rules, parts_of(32, 64 << 10)).aggregators(), 32) << "each can keep its part";
-  EXPECT_EQ(domains_for(rules, {}).aggregators(), 32);
-  rules.asked_for = true;
-  EXPECT_EQ(domains_for(rules, interleaved(1)).aggregators(), 32);
 }
 
 TEST(FileDomains, ThoseWhoHaveOneAreEvenlySpread) {

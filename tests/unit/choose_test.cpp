@@ -86,7 +86,7 @@ Accessed dealt_out(Offset bytes, Offset piece) {
 }
 
 bool gathers(const Accessed& all, bool write, const StoreFacts& facts, const Setting& setting) {
-  const Together together = estimate_together(all, write, true, facts, setting, {.aggregators = setting.nodes, .window_bytes = kMiB}, 1);
+  const Together together = estimate_together(all, write, true, facts, setting, {.aggregators = setting.nodes, .window_bytes = kMiB}, 1, setting.nodes);
   return together.gathered.seconds < together.alone.seconds;
 }
 
@@ -108,6 +108,29 @@ TEST(Choose, NodesGatherWhatADeviceWouldSeekFor) {
     blocks.rank_span = 64 * kMiB;
     EXPECT_FALSE(gathers(blocks, write, kNetwork, nodes)) << "each rank has one large block";
   }
+}
+
+int aggregators(const Accessed& all, bool write, DomainRules rules) {
+  Setting nodes = setting_of("lustre", 64);
+  nodes.nodes = 32;
+  nodes.ranks_in_node = 2;
+  return worthwhile_aggregators(all, write, nodes, rules, 1);
+}
+
+TEST(Choose, AsManyAggregatorsTakePartAsPay) {
+  DomainRules rules{.aggregators = 32, .window_bytes = kMiB};
+  for (const bool write : {false, true}) {
+    EXPECT_GE(aggregators(dealt_out(1024 * kMiB, 4096), write, rules), 8) << "so many make the file system faster";
+    EXPECT_EQ(aggregators(dealt_out(4096, 64), write, rules), 1) << "messages cost more than bytes";
+    const int some = aggregators(dealt_out(4 * kMiB, 4096), write, rules);
+    EXPECT_GT(some, 1);
+    EXPECT_LE(some, 32);
+    EXPECT_EQ(aggregators({}, write, rules), 32) << "nothing is accessed";
+  }
+  rules.asked_for = true;
+  EXPECT_EQ(aggregators(dealt_out(4096, 64), true, rules), 32);
+  rules = {.aggregators = 32, .stripe_bytes = kMiB, .stripe_count = 8};
+  EXPECT_EQ(aggregators(dealt_out(4096, 64), true, rules), 32) << "those follow from the stripes";
 }
 
 TEST(Choose, HintsForceWhatIsSafe) {

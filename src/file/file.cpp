@@ -175,6 +175,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
+  if (file->learns()) file->take_over(recall_from_process(file->like_files()));
   if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
@@ -388,6 +389,8 @@ Status File::close(trace::OpTrace& trace) {
     if (status.ok()) status = removed;
   }
   closed_ = true;
+  if (experience_.known().empty() && together_experience_.known().empty()) return status;  // nothing was chosen: what is kept is of more use
+  if (learns()) keep_in_process(like_files(), experience_.known(), together_experience_.known());
   if (keeps_learned_ && comm_->topology().rank == 0) keep_learned();
   return status;
 }
@@ -397,14 +400,22 @@ Status File::recall_learned() {
   Learned learned;
   if (topology.rank == 0) learned = read_learned(learned_path(facts_.file_system, facts_.profile, topology.size, topology.node_count));
   if (topology.size > 1) PENSTOCK_TRY(comm_->broadcast(&learned, sizeof learned, 0));
-  experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
-  together_experience_.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
+  take_over(learned);
   return {};
+}
+
+LikeFiles File::like_files() const {
+  const comm::Topology& topology = comm_->topology();
+  return {facts_.file_system, identity_.device, facts_.profile, topology.size, topology.node_count, topology.rank};
+}
+
+void File::take_over(const Learned& learned) {
+  if (learned.own_count > 0) experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
+  if (learned.together_count > 0) together_experience_.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
 }
 
 void File::keep_learned() {
   const comm::Topology& topology = comm_->topology();
-  if (experience_.known().empty() && together_experience_.known().empty()) return;  // nothing was chosen: what is kept is of more use
   const std::string path = learned_path(facts_.file_system, facts_.profile, topology.size, topology.node_count);
   // Where it cannot be kept, the next run learns anew.
   if (!path.empty()) (void)write_learned(path, experience_.known(), together_experience_.known());

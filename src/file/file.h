@@ -15,6 +15,7 @@
 #include "access/layout.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "file/learned.h"
 #include "file/sieve_lock.h"
 #include "file/worker.h"
 #include "hints/hints.h"
@@ -265,6 +266,8 @@ class File {
   /// For the next run, where the hint asks for it.  Recalling is collective; rank 0 reads and writes.
   Status recall_learned();
   void keep_learned();
+  [[nodiscard]] LikeFiles like_files() const;
+  void take_over(const Learned& learned);
   bool keeps_learned_ = false;  ///< rank 0's hint
   [[nodiscard]] bool learns() const { return hints().learn != hints::Switch::kDisable; }
   [[nodiscard]] bool tries_gathering();

@@ -1,4 +1,4 @@
-// One line for each signature: whose it is, the signature, the way in use, the ratios of each way.
+// In a file: one line for each signature: whose it is, the signature, the way in use, the ratios of each way.  In the process: a short list, the last one in front.
 #include "file/learned.h"
 
 #include <unistd.h>
@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <sstream>
+#include <vector>
 
 #include "model/profile.h"
 
@@ -77,6 +79,30 @@ void read_into(Learned& learned, std::istream& lines) {
   }
 }
 
+/// Of this process.  Never destroyed: files may be closed while the program ends.
+struct Process {
+  struct Entry {
+    LikeFiles files;
+    Learned learned;
+  };
+  std::mutex mutex;
+  std::vector<Entry> entries;
+
+  static Process& get() {
+    static auto* const process = new Process;
+    return *process;
+  }
+  auto find(const LikeFiles& files) {
+    return std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.files == files; });
+  }
+};
+
+std::int32_t take_over(std::span<const Experience::Known> known, Learned::Kept& kept) {
+  const std::size_t count = std::min(known.size(), kept.size());
+  std::copy_n(known.begin(), count, kept.begin());
+  return static_cast<std::int32_t>(count);
+}
+
 }  // namespace
 
 std::string learned_path(const std::string& file_system, const std::string& profile, int ranks, int nodes) {
@@ -97,6 +123,24 @@ Learned read_learned(const std::string& path) {
     learned = {};
   }
   return learned;
+}
+
+Learned recall_from_process(const LikeFiles& files) {
+  Process& process = Process::get();
+  const std::lock_guard guard(process.mutex);
+  const auto found = process.find(files);
+  return found == process.entries.end() ? Learned() : found->learned;
+}
+
+void keep_in_process(const LikeFiles& files, std::span<const Experience::Known> own, std::span<const Experience::Known> together) {
+  Learned learned;
+  learned.own_count = take_over(own, learned.own);
+  learned.together_count = take_over(together, learned.together);
+  Process& process = Process::get();
+  const std::lock_guard guard(process.mutex);
+  if (const auto found = process.find(files); found != process.entries.end()) process.entries.erase(found);
+  process.entries.insert(process.entries.begin(), {files, learned});
+  if (process.entries.size() > kLikeFilesKept) process.entries.pop_back();
 }
 
 bool write_learned(const std::string& path, std::span<const Experience::Known> own, std::span<const Experience::Known> together) {

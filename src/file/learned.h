@@ -1,4 +1,5 @@
-// What accesses took, kept from run to run where the user wants that.  Small text files, one for each machine, file system, profile and number of ranks.
+// What accesses took, kept from file to file of a process, and from run to run where the user wants that: small text files, one for each machine, file system,
+// profile and number of ranks.
 #pragma once
 
 #include <array>
@@ -27,5 +28,22 @@ Learned read_learned(const std::string& path);
 
 /// Whole or not at all, whatever other jobs write at the same time.  False when it could not be written.
 bool write_learned(const std::string& path, std::span<const plan::Experience::Known> own, std::span<const plan::Experience::Known> together);
+
+/// Files whose accesses are expected to take alike.
+struct LikeFiles {
+  std::string file_system;
+  std::uint64_t device = 0;  ///< as store::Identity has it: of two that are of one kind, one may be faster
+  std::string profile;
+  int ranks = 1;
+  int nodes = 1;
+  int rank = 0;  ///< of this rank: one does not take the time of another
+  friend bool operator==(const LikeFiles&, const LikeFiles&) = default;
+};
+
+/// What this rank found out with the last such file that it closed: a program that writes a file for each time step does not learn anew in each.
+/// Local; for any thread.  The last kLikeFilesKept of them.
+constexpr std::size_t kLikeFilesKept = 32;
+Learned recall_from_process(const LikeFiles& files);
+void keep_in_process(const LikeFiles& files, std::span<const plan::Experience::Known> own, std::span<const plan::Experience::Known> together);
 
 }  // namespace penstock::file

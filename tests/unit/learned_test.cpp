@@ -173,6 +173,66 @@ TEST_F(LearnedFile, ACallTookWhatTheSlowestRankTook) {
   EXPECT_GT(learned.together[0].ratios[static_cast<std::size_t>(model::Way::kIndependent)][0], 1) << "200 ms, and a few of them predicted";
 }
 
+TEST(Learned, AProcessRemembersTheLastOfLikeFiles) {
+  const LikeFiles files{"of this test", 7, "ssd", 4, 2, 1};
+  EXPECT_EQ(recall_from_process(files).own_count, 0);
+  const std::array<Experience::Known, 2> own = {known(true, 20), known(false, 10)};
+  const std::array<Experience::Known, 1> together = {known(true, 30)};
+  keep_in_process(files, together, {});
+  keep_in_process(files, own, together);
+  const Learned learned = recall_from_process(files);
+  ASSERT_EQ(learned.own_count, 2);
+  ASSERT_EQ(learned.together_count, 1);
+  EXPECT_EQ(learned.own[1].signature, own[1].signature);
+  EXPECT_EQ(learned.together[0].ratios, together[0].ratios);
+  for (int other = 0; other < 6; ++other) {
+    LikeFiles changed = files;
+    if (other == 0) changed.file_system += "x";
+    if (other == 1) ++changed.device;
+    if (other == 2) changed.profile += "x";
+    if (other == 3) ++changed.ranks;
+    if (other == 4) ++changed.nodes;
+    if (other == 5) ++changed.rank;
+    EXPECT_EQ(recall_from_process(changed).own_count, 0) << other;
+  }
+  for (std::size_t device = 100; device < 100 + kLikeFilesKept; ++device) keep_in_process({"of this test", device, "ssd", 4, 2, 1}, own, {});
+  EXPECT_EQ(recall_from_process(files).own_count, 0) << "it was the oldest";
+}
+
+TEST(Learned, TheNextFileGoesOnWhereTheLastOneEnded) {
+  store::MemoryStore inner;
+  store::EmulatedStore store(inner, store::parse_device("latency=200,name=next-file-test"));
+  hints::Hints hints = hints::defaults();
+  hints.profile = "tmpfs";
+  for (const hints::Switch learn : {hints::Switch::kDisable, hints::Switch::kAutomatic, hints::Switch::kAutomatic}) {
+    hints.learn = learn;
+    comm::run_ranks(1, [&](comm::Comm& group) {
+      auto opened = File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+      ASSERT_TRUE(opened.ok()) << opened.status().text();
+      trace::OpTrace trace(nullptr);
+      View view;
+      view.filetype = access::tile(*access::resized(0, 64, *access::elementary(8)), 0);
+      view.filetype_size = 8;
+      view.contiguous = false;
+      view.ascending = view.in_order = view.writable = true;
+      ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
+      std::vector<std::byte> data(80);
+      Request request;
+      request.buffer = data.data();
+      request.bytes = 80;
+      EXPECT_TRUE((*opened)->access(request, trace).status.ok());
+      EXPECT_TRUE((*opened)->close(trace).ok());
+    });
+    const Learned learned = recall_from_process({"emulated next-file-test", 0, "tmpfs", 1, 1, 0});
+    EXPECT_EQ(learned.own_count, learn == hints::Switch::kDisable ? 0 : 1);
+  }
+  // Both files' accesses are known: the second went on with the first one's.
+  const Learned learned = recall_from_process({"emulated next-file-test", 0, "tmpfs", 1, 1, 0});
+  int measured = 0;
+  for (const auto& ratios : learned.own[0].ratios) measured += static_cast<int>(std::count_if(ratios.begin(), ratios.end(), [](float ratio) { return ratio > 0; }));
+  EXPECT_EQ(measured, 2);
+}
+
 TEST(Learned, WhatCannotBeWrittenIsSaid) { EXPECT_FALSE(write_learned("/proc/no/such/place", {}, {})); }
 
 }  // namespace

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock import model
 from penstock.profiles import Profile, figures_text
-from penstock.report import FileReport
+from penstock.report import FileReport, Part
 
 # Terms of the model, by the phases of the report that they are measured as.
 TERMS = {
@@ -105,35 +105,33 @@ def described(
     return Pattern(write, ranks, nodes, processors, total, pieces, span, rank_span, collective, fresh, calls)
 
 
-def of_report(file: FileReport, processors: int) -> list[Pattern]:
-    """The average call of each direction that moved anything.  Pieces and spans are shared out by bytes where there are both directions."""
+def of_report(file: FileReport, processors: int) -> list[tuple[Pattern, Part]]:
+    """The average call of each direction that moved anything, and what that direction took."""
     patterns = []
-    moved = file.counters.get("bytes_read", 0) + file.counters.get("bytes_written", 0)
-    for write, calls_name, bytes_name in ((True, "calls_write", "bytes_written"), (False, "calls_read", "bytes_read")):
-        calls, data = file.counters.get(calls_name, 0), file.counters.get(bytes_name, 0)
+    for write, part in ((True, file.writing), (False, file.reading)):
+        calls = part.counters.get("calls_write" if write else "calls_read", 0)
+        data = part.counters.get("bytes_written" if write else "bytes_read", 0)
         if calls == 0 or data == 0:
             continue
         rounds = calls / file.ranks  # calls of each rank
-        share = data / moved
-        pieces = max(1.0, file.counters.get("pieces", 0) * share / rounds)
+        pieces = max(1.0, part.counters.get("pieces", 0) / rounds)
         per_call = data / rounds
-        rank_span = max(file.counters.get("span_bytes", 0) * share / calls, per_call / file.ranks)
+        rank_span = max(part.counters.get("span_bytes", 0) / calls, per_call / file.ranks)
         interleaved = rank_span > 1.01 * per_call / file.ranks
         span = max(rank_span, per_call) if interleaved else per_call
-        patterns.append(
-            Pattern(
-                write,
-                file.ranks,
-                file.nodes,
-                processors,
-                per_call,
-                pieces,
-                span,
-                rank_span,
-                collective=file.counters.get("calls_collective", 0) > 0,
-                calls=max(1, round(rounds)),
-            )
+        pattern = Pattern(
+            write,
+            file.ranks,
+            file.nodes,
+            processors,
+            per_call,
+            pieces,
+            span,
+            rank_span,
+            collective=part.counters.get("calls_collective", 0) > 0,
+            calls=max(1, round(rounds)),
         )
+        patterns.append((pattern, part))
     return patterns
 
 
@@ -190,23 +188,21 @@ def predicted(
     return answer
 
 
-def taken(file: FileReport) -> str:
+def taken(part: Part) -> str:
     """The way that carried out most accesses; empty when there were none."""
-    counts = {way: file.counters.get(way, 0) for way in WAYS}
+    counts = {way: part.counters.get(way, 0) for way in WAYS}
     most = max(counts, key=lambda way: counts[way])
     return most if counts[most] else ""
 
 
-def measured(file: FileReport) -> dict[str, float]:
+def measured(part: Part, ranks: int) -> dict[str, float]:
     """Seconds by the model's terms, mean over the ranks; other: what the model has no term for."""
     terms = {
-        term: sum(file.mean(file.phases[name]) for name in names if name in file.phases)
+        term: sum(part.phases[name].sum for name in names if name in part.phases) / ranks
         for term, names in TERMS.items()
     }
     known = {name for names in TERMS.values() for name in names}
-    terms["other"] = sum(
-        file.mean(value) for name, value in file.phases.items() if name not in known and name not in ("open", "sync")
-    )
+    terms["other"] = sum(value.sum for name, value in part.phases.items() if name not in known) / ranks
     return terms
 
 

@@ -28,6 +28,14 @@ class Seconds:
 
 
 @dataclass
+class Part:
+    """What its writes, or its reads, took."""
+
+    counters: dict[str, int]
+    phases: dict[str, Seconds]
+
+
+@dataclass
 class FileReport:
     """One file from open to close, all ranks together."""
 
@@ -47,6 +55,8 @@ class FileReport:
     hints: dict[str, str]
     complaints: list[str]
     errors: list[str]
+    writing: Part
+    reading: Part
     profile: str = ""  # "" of a library that chose without one
 
     @property
@@ -142,6 +152,17 @@ def _named(row: dict[str, Any], name: str) -> dict[str, Any]:
     return values
 
 
+def _part(row: dict[str, Any], name: str) -> Part:
+    part = _named(row, name) if name else row
+    prefix = f"{name}." if name else ""
+    phases = _named(part, "phases")
+    order = [phase for phase in phase_names() if phase in phases]
+    return Part(
+        counters={k: _count(v, f"{prefix}counters.{k}") for k, v in _named(part, "counters").items()},
+        phases={k: _seconds(phases[k], f"{prefix}phases.{k}") for k in dict.fromkeys([*order, *phases])},
+    )
+
+
 def _no_constant(text: str) -> Any:
     raise _Bad(f"{text} is no JSON")
 
@@ -168,8 +189,7 @@ def parse_line(text: str) -> FileReport:
     hints = _field(row, "hints", dict)
     if not all(isinstance(value, str) for value in hints.values()):
         raise _Bad("hints has a value that is no text")
-    phases = _named(row, "phases")
-    order = [name for name in phase_names() if name in phases]
+    whole = _part(row, "")
     return FileReport(
         file=_field(row, "file", str),
         store=_field(row, "store", str),
@@ -181,9 +201,11 @@ def parse_line(text: str) -> FileReport:
         open_seconds=_number(row.get("open_seconds"), "open_seconds"),
         strategy=_field(row, "strategy", str),
         profile=_field(row, "profile", str) if "profile" in row else "",
-        counters={k: _count(v, f"counters.{k}") for k, v in _named(row, "counters").items()},
+        counters=whole.counters,
         wall=_seconds(row.get("wall_seconds"), "wall_seconds"),
-        phases={name: _seconds(phases[name], f"phases.{name}") for name in dict.fromkeys([*order, *phases])},
+        phases=whole.phases,
+        writing=_part(row, "writing"),
+        reading=_part(row, "reading"),
         background=_seconds(row.get("background_seconds", {"sum": 0, "max": 0}), "background_seconds"),
         hints=hints,
         complaints=_texts(row, "complaints"),
@@ -241,11 +263,15 @@ def _file_as_json(file: FileReport) -> dict[str, Any]:
     def seconds(value: Seconds) -> dict[str, float]:
         return {"sum": value.sum, "max": value.max, "mean": file.mean(value)}
 
+    def part(value: Part) -> dict[str, Any]:
+        return {"counters": value.counters, "phases": {name: seconds(phase) for name, phase in value.phases.items()}}
+
     return {
         "file": file.file, "store": file.store, "file_system": file.file_system, "mpi": file.mpi, "ranks": file.ranks,
         "nodes": file.nodes, "opened": file.opened, "open_seconds": file.open_seconds, "strategy": file.strategy, "profile": file.profile,
         "calls": file.calls, "bytes": file.bytes, "pieces": file.pieces, "counters": file.counters,
         "wall_seconds": seconds(file.wall), "phases": {name: seconds(value) for name, value in file.phases.items()},
+        "writing": part(file.writing), "reading": part(file.reading),
         "background_seconds": seconds(file.background), "hints": file.hints, "complaints": file.complaints,
         "errors": file.errors,
     }  # fmt: skip

@@ -544,14 +544,14 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, Start
   pending->transform_ = std::move(transform);
   pending->notify_ = std::move(notify);
   if (starting == Starting::kMayWait && request.collective && aggregates() && !comm_->may_exchange_in_background()) {
-    OpTrace trace(trace_, Phase::kPlan);
+    OpTrace trace(trace_, Phase::kPlan, trace::doing(request.write));
     pending->finish(access(request, trace, std::move(local)));
     return pending;
   }
   const std::shared_ptr<const View> view = share_view();
   if (local.ok()) local = check_request(*view, request);
   if (trace_ != nullptr) {
-    OpTrace counting(trace_, Phase::kPlan);
+    OpTrace counting(trace_, Phase::kPlan, trace::doing(request.write));
     counting.count(request.write ? Counter::kCallsWrite : Counter::kCallsRead);
     counting.count(Counter::kCallsNonblocking);
     if (request.collective) counting.count(Counter::kCallsCollective);
@@ -571,7 +571,7 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, Start
   }
   std::optional<Outcome> moved;
   if (local.ok() && position.ok() && atomic() && !comm_->may_lock_in_background()) {
-    OpTrace trace(trace_, Phase::kPlan);
+    OpTrace trace(trace_, Phase::kPlan, trace::doing(request.write));
     moved = carry_out(*view, request, *position, trace);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
@@ -594,7 +594,7 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
                        const std::shared_ptr<Pending>& pending, const std::optional<Outcome>& moved) {
   Outcome outcome;
   {
-    OpTrace trace(trace_, Phase::kOther, /*background=*/true);
+    OpTrace trace(trace_, Phase::kOther, trace::doing(request.write), /*background=*/true);
     if (local.ok()) local = position.status();
     const bool together = !moved.has_value() && request.collective && aggregates() && comm_->may_exchange_in_background();
     if (moved.has_value()) {

@@ -136,7 +136,7 @@ int report_failure(MPI_File fh, const Status& status, OpTrace& trace) {
 int blocking(const Call& call, MPI_Status* status) {
   OpenFile* open = find_open(call.fh);
   if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, call.write ? "write" : "read"));
-  OpTrace trace(open->trace.get(), Phase::kPlan);
+  OpTrace trace(open->trace.get(), Phase::kPlan, trace::doing(call.write));
   file::Request request;
   Converted converted;
   const Status local = prepare(*open, call, request, converted, trace);
@@ -169,7 +169,7 @@ int nonblocking(const Call& call, MPI_Request* mpi_request) {
   if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, call.write ? "iwrite" : "iread"));
   if (mpi_request == nullptr) return raise(call.fh, Status::failure(Code::kArgument, open->file->path() + ": the place for the request is a null pointer"));
   *mpi_request = MPI_REQUEST_NULL;
-  OpTrace trace(open->trace.get(), Phase::kPlan);
+  OpTrace trace(open->trace.get(), Phase::kPlan, trace::doing(call.write));
   file::Request request;
   auto converted = std::make_shared<Converted>();
   Status local = prepare(*open, call, request, *converted, trace);
@@ -188,7 +188,7 @@ int nonblocking(const Call& call, MPI_Request* mpi_request) {
 int split_begin(const Call& call, Split::Kind kind) {
   OpenFile* open = find_open(call.fh);
   if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(call.fh, "a split collective"));
-  OpTrace trace(open->trace.get(), Phase::kPlan);
+  OpTrace trace(open->trace.get(), Phase::kPlan, trace::doing(call.write));
   file::Request request;
   auto converted = std::make_shared<Converted>();
   Status local = prepare(*open, call, request, *converted, trace);
@@ -209,10 +209,10 @@ int split_begin(const Call& call, Split::Kind kind) {
   return MPI_SUCCESS;
 }
 
-int split_end(MPI_File fh, const void* buffer, MPI_Status* status, Split::Kind kind) {
+int split_end(MPI_File fh, const void* buffer, MPI_Status* status, bool write, Split::Kind kind) {
   OpenFile* open = find_open(fh);
   if (open == nullptr) return raise(MPI_FILE_NULL, no_such_handle(fh, "the end of a split collective"));
-  OpTrace trace(open->trace.get(), Phase::kWait);
+  OpTrace trace(open->trace.get(), Phase::kWait, trace::doing(write));
   std::unique_lock lock(open->mutex);
   if (open->split.kind != kind) {
     const char* sentence = open->split.kind == Split::Kind::kNone ? ": no split collective is active on this file; begin one first"
@@ -314,30 +314,30 @@ int iwrite_shared(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype
 int read_at_all_begin(MPI_File fh, MPI_Offset offset, void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return split_begin({fh, kRead, kTogether, Pointer::kExplicit, offset, buffer, count, datatype}, Split::Kind::kReadAtAll);
 }
-int read_at_all_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kReadAtAll); }
+int read_at_all_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, kRead, Split::Kind::kReadAtAll); }
 int write_at_all_begin(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return split_begin({fh, kWrite, kTogether, Pointer::kExplicit, offset, writable(buffer), count, datatype}, Split::Kind::kWriteAtAll);
 }
 int write_at_all_end(MPI_File fh, const void* buffer, MPI_Status* status) {
-  return split_end(fh, buffer, status, Split::Kind::kWriteAtAll);
+  return split_end(fh, buffer, status, kWrite, Split::Kind::kWriteAtAll);
 }
 int read_all_begin(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return split_begin({fh, kRead, kTogether, Pointer::kIndividual, 0, buffer, count, datatype}, Split::Kind::kReadAll);
 }
-int read_all_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kReadAll); }
+int read_all_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, kRead, Split::Kind::kReadAll); }
 int write_all_begin(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return split_begin({fh, kWrite, kTogether, Pointer::kIndividual, 0, writable(buffer), count, datatype}, Split::Kind::kWriteAll);
 }
-int write_all_end(MPI_File fh, const void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kWriteAll); }
+int write_all_end(MPI_File fh, const void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, kWrite, Split::Kind::kWriteAll); }
 int read_ordered_begin(MPI_File fh, void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return split_begin({fh, kRead, kTogether, Pointer::kOrdered, 0, buffer, count, datatype}, Split::Kind::kReadOrdered);
 }
-int read_ordered_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, Split::Kind::kReadOrdered); }
+int read_ordered_end(MPI_File fh, void* buffer, MPI_Status* status) { return split_end(fh, buffer, status, kRead, Split::Kind::kReadOrdered); }
 int write_ordered_begin(MPI_File fh, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return split_begin({fh, kWrite, kTogether, Pointer::kOrdered, 0, writable(buffer), count, datatype}, Split::Kind::kWriteOrdered);
 }
 int write_ordered_end(MPI_File fh, const void* buffer, MPI_Status* status) {
-  return split_end(fh, buffer, status, Split::Kind::kWriteOrdered);
+  return split_end(fh, buffer, status, kWrite, Split::Kind::kWriteOrdered);
 }
 
 }  // namespace calls

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -21,20 +22,24 @@ using trace::kCounterNames;
 using trace::kPhaseCount;
 using trace::kPhaseNames;
 
-/// What one rank contributes.
-struct Share {
+struct Sums {
   std::array<std::int64_t, kPhaseCount> phase_ns;
   std::array<std::int64_t, kCounterCount> counters;
+};
+
+/// What one rank contributes.
+struct Share {
+  std::array<Sums, trace::kDoings> of;  ///< by trace::Doing
   std::int64_t wall_ns;
   std::int64_t background_ns;
 };
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-std::int64_t counter(const Share& sum, Counter which) { return sum.counters[static_cast<std::size_t>(which)]; }
+std::int64_t counter(const Sums& sum, Counter which) { return sum.counters[static_cast<std::size_t>(which)]; }
 
 /// "mapped", or "mapped 90 %, independent 10 %" of the accesses.
-std::string strategy_mix(const Share& sum) {
+std::string strategy_mix(const Sums& sum) {
   std::vector<std::pair<std::int64_t, const char*>> parts = {{counter(sum, Counter::kIndependent), "independent"},
                                                               {counter(sum, Counter::kMapped), "mapped"},
                                                               {counter(sum, Counter::kSieved), "sieved"},
@@ -52,25 +57,50 @@ std::string strategy_mix(const Share& sum) {
   return text;
 }
 
+/// The phases and counters of `doings`, all ranks together.
+struct Added {
+  Sums sum{};
+  Sums most{};  ///< of one rank, each phase by itself
+
+  Added(const std::vector<Share>& shares, std::initializer_list<trace::Doing> doings) {
+    for (const Share& share : shares) {
+      Sums mine{};
+      for (const trace::Doing doing : doings) {
+        const Sums& part = share.of[static_cast<std::size_t>(doing)];
+        for (std::size_t i = 0; i < kPhaseCount; ++i) mine.phase_ns[i] += part.phase_ns[i];
+        for (std::size_t i = 0; i < kCounterCount; ++i) sum.counters[i] += part.counters[i];
+      }
+      for (std::size_t i = 0; i < kPhaseCount; ++i) {
+        sum.phase_ns[i] += mine.phase_ns[i];
+        most.phase_ns[i] = std::max(most.phase_ns[i], mine.phase_ns[i]);
+      }
+    }
+  }
+
+  [[nodiscard]] nlohmann::json phases() const {
+    nlohmann::json phases;
+    for (std::size_t i = 0; i < kPhaseCount; ++i) phases[std::string(kPhaseNames[i])] = {{"sum", seconds(sum.phase_ns[i])}, {"max", seconds(most.phase_ns[i])}};
+    return phases;
+  }
+  [[nodiscard]] nlohmann::json counters() const {
+    nlohmann::json counters;
+    for (std::size_t i = 0; i < kCounterCount; ++i) counters[std::string(kCounterNames[i])] = sum.counters[i];
+    return counters;
+  }
+  [[nodiscard]] nlohmann::json both() const { return {{"counters", counters()}, {"phases", phases()}}; }
+};
+
 nlohmann::json to_json(const OpenFile& open, const std::vector<Share>& shares) {
+  using trace::Doing;
   Share sum{};
   Share most{};
   for (const Share& share : shares) {
-    for (std::size_t i = 0; i < kPhaseCount; ++i) {
-      sum.phase_ns[i] += share.phase_ns[i];
-      most.phase_ns[i] = std::max(most.phase_ns[i], share.phase_ns[i]);
-    }
-    for (std::size_t i = 0; i < kCounterCount; ++i) sum.counters[i] += share.counters[i];
     sum.wall_ns += share.wall_ns;
     most.wall_ns = std::max(most.wall_ns, share.wall_ns);
     sum.background_ns += share.background_ns;
     most.background_ns = std::max(most.background_ns, share.background_ns);
   }
-  nlohmann::json phases;
-  for (std::size_t i = 0; i < kPhaseCount; ++i)
-    phases[std::string(kPhaseNames[i])] = {{"sum", seconds(sum.phase_ns[i])}, {"max", seconds(most.phase_ns[i])}};
-  nlohmann::json counters;
-  for (std::size_t i = 0; i < kCounterCount; ++i) counters[std::string(kCounterNames[i])] = sum.counters[i];
+  const Added all(shares, {Doing::kElse, Doing::kWriting, Doing::kReading});
   const file::File& file = *open.file;
   const auto ranks = static_cast<double>(shares.size());
   return {{"version", 1},
@@ -83,11 +113,13 @@ nlohmann::json to_json(const OpenFile& open, const std::vector<Share>& shares) {
           {"nodes", const_cast<file::File&>(file).comm().topology().node_count},
           {"opened", open.opened_seconds},
           {"open_seconds", seconds(trace::now_ns() - open.trace->opened_at_ns)},
-          {"strategy", strategy_mix(sum)},
+          {"strategy", strategy_mix(all.sum)},
           {"profile", file.facts().profile},
-          {"counters", counters},
+          {"counters", all.counters()},
           {"wall_seconds", {{"sum", seconds(sum.wall_ns)}, {"max", seconds(most.wall_ns)}, {"mean", seconds(sum.wall_ns) / ranks}}},
-          {"phases", phases},
+          {"phases", all.phases()},
+          {"writing", Added(shares, {Doing::kWriting}).both()},
+          {"reading", Added(shares, {Doing::kReading}).both()},
           {"background_seconds", {{"sum", seconds(sum.background_ns)}, {"max", seconds(most.background_ns)}}},
           {"hints", file.hints().effective},
           {"complaints", open.complaints},
@@ -99,8 +131,10 @@ nlohmann::json to_json(const OpenFile& open, const std::vector<Share>& shares) {
 void write_report(OpenFile& open) {
   if (open.trace == nullptr || open.file == nullptr) return;
   Share mine{};
-  for (std::size_t i = 0; i < kPhaseCount; ++i) mine.phase_ns[i] = open.trace->phase_ns[i].load();
-  for (std::size_t i = 0; i < kCounterCount; ++i) mine.counters[i] = open.trace->counters[i].load();
+  for (std::size_t doing = 0; doing < trace::kDoings; ++doing) {
+    for (std::size_t i = 0; i < kPhaseCount; ++i) mine.of[doing].phase_ns[i] = open.trace->of[doing].phase_ns[i].load();
+    for (std::size_t i = 0; i < kCounterCount; ++i) mine.of[doing].counters[i] = open.trace->of[doing].counters[i].load();
+  }
   mine.wall_ns = open.trace->wall_ns.load();
   mine.background_ns = open.trace->background_ns.load();
 

@@ -20,20 +20,39 @@ inline std::int64_t now_ns() {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+/// What a call is for: reads and writes of one file are told apart, since they take different times.
+enum class Doing : std::uint8_t { kElse, kWriting, kReading };
+constexpr std::size_t kDoings = 3;
+constexpr Doing doing(bool write) { return write ? Doing::kWriting : Doing::kReading; }
+
 /// Totals of one rank for one file.  Thread rule: any number of OpTraces add to it at once.
 struct FileTrace {
-  std::array<std::atomic<std::int64_t>, kPhaseCount> phase_ns{};
-  std::array<std::atomic<std::int64_t>, kCounterCount> counters{};
+  struct Sums {
+    std::array<std::atomic<std::int64_t>, kPhaseCount> phase_ns{};
+    std::array<std::atomic<std::int64_t>, kCounterCount> counters{};
+  };
+  std::array<Sums, kDoings> of;  ///< by Doing
   std::atomic<std::int64_t> wall_ns{0};             ///< sum over calls of end - begin; equals the sum of phase_ns
   std::atomic<std::int64_t> background_ns{0};       ///< time of workers, beside the program's; not part of wall_ns
   std::int64_t opened_at_ns = 0;
+
+  [[nodiscard]] std::int64_t count(Counter counter) const {
+    std::int64_t all = 0;
+    for (const Sums& sums : of) all += sums.counters[static_cast<std::size_t>(counter)];
+    return all;
+  }
+  [[nodiscard]] std::int64_t nanoseconds(Phase phase) const {
+    std::int64_t all = 0;
+    for (const Sums& sums : of) all += sums.phase_ns[static_cast<std::size_t>(phase)];
+    return all;
+  }
 };
 
 class OpTrace {
  public:
   /// `background`: the work is done by a worker while the program computes; its phases go to background_ns as one sum.
-  explicit OpTrace(FileTrace* file, Phase first = Phase::kOther, bool background = false)
-      : file_(file), phase_(first), background_(background) {
+  explicit OpTrace(FileTrace* file, Phase first = Phase::kOther, Doing doing = Doing::kElse, bool background = false)
+      : file_(file), phase_(first), doing_(doing), background_(background) {
     if (file_ != nullptr) started_ns_ = last_ns_ = now_ns();
   }
   OpTrace(const OpTrace&) = delete;
@@ -55,12 +74,14 @@ class OpTrace {
   }
 
   void count(Counter counter, std::int64_t amount = 1) {
-    if (file_ != nullptr) file_->counters[static_cast<std::size_t>(counter)].fetch_add(amount, std::memory_order_relaxed);
+    if (file_ != nullptr) sums().counters[static_cast<std::size_t>(counter)].fetch_add(amount, std::memory_order_relaxed);
   }
 
   [[nodiscard]] bool on() const { return file_ != nullptr; }
 
  private:
+  [[nodiscard]] FileTrace::Sums& sums() const { return file_->of[static_cast<std::size_t>(doing_)]; }
+
   void finish() {
     enter(phase_ == Phase::kOther ? Phase::kOpen : Phase::kOther);  // closes the running phase
     if (background_) {
@@ -68,12 +89,13 @@ class OpTrace {
       return;
     }
     for (std::size_t i = 0; i < kPhaseCount; ++i)
-      if (elapsed_ns_[i] != 0) file_->phase_ns[i].fetch_add(elapsed_ns_[i], std::memory_order_relaxed);
+      if (elapsed_ns_[i] != 0) sums().phase_ns[i].fetch_add(elapsed_ns_[i], std::memory_order_relaxed);
     file_->wall_ns.fetch_add(last_ns_ - started_ns_, std::memory_order_relaxed);
   }
 
   FileTrace* file_;
   Phase phase_;
+  Doing doing_;
   bool background_;
   std::int64_t started_ns_ = 0;
   std::int64_t last_ns_ = 0;

@@ -336,7 +336,7 @@ std::int64_t carry_out(const Sequence& sequence) {
           }
           ASSERT_TRUE(file.close(trace).ok());
         }
-        if (rank == 0) reused = counted.counters[static_cast<std::size_t>(trace::Counter::kPlansReused)];
+        if (rank == 0) reused = counted.count(trace::Counter::kPlansReused);
       },
       sequence.ranks_per_node);
   return reused;

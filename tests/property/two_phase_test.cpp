@@ -385,7 +385,7 @@ TEST(TwoPhase, WhereThreadsOfOursSendNothingACallThatMayWaitStillAggregates) {
       EXPECT_TRUE((*opened)->close(trace).ok());
     });
     EXPECT_EQ(contents(store), (Bytes{std::byte{1}, std::byte{2}, std::byte{3}}));
-    EXPECT_EQ(counts.counters[static_cast<std::size_t>(trace::Counter::kTwoPhase)].load(), starting == file::File::Starting::kMayWait ? 1 : 0);
+    EXPECT_EQ(counts.count(trace::Counter::kTwoPhase), starting == file::File::Starting::kMayWait ? 1 : 0);
   }
 }
 

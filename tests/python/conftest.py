@@ -74,6 +74,14 @@ def report_line(**changes) -> dict:
             "pieces": 640,
             "mapped": 11,
         },
+        "writing": {
+            "counters": {"calls_write": 2, "bytes_written": 1024},
+            "phases": {"wait": {"sum": 0.25, "max": 0.25}},
+        },
+        "reading": {
+            "counters": {"calls_read": 10, "bytes_read": 4096, "pieces": 640, "mapped": 11},
+            "phases": {"copy": {"sum": 2.25, "max": 1.25}},
+        },
         "wall_seconds": {"sum": 3.0, "max": 1.75},
         "phases": {
             "open": {"sum": 0.5, "max": 0.25},

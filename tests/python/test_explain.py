@@ -8,7 +8,7 @@ from penstock import explanation, paths, profiles
 from penstock.commands import explain as command
 from penstock.explanation import Changes
 from penstock.failure import Failure
-from penstock.report import FileReport, Seconds
+from penstock.report import FileReport, Part, Seconds
 
 pytestmark = pytest.mark.skipif(not paths.program("penstock-model").is_file(), reason="penstock-model is not built")
 
@@ -38,6 +38,7 @@ def file_report(**changed) -> FileReport:
         "span_bytes": 16 * (16 << 20),
         "mapped": 16,
     }
+    phases = {"write": Seconds(0.8, 0.05), "copy": Seconds(0.4, 0.03), "plan": Seconds(0.16, 0.01)}
     report = FileReport(
         file="/nowhere/data",
         store="posix",
@@ -50,12 +51,9 @@ def file_report(**changed) -> FileReport:
         strategy="mapped",
         counters=counters,
         wall=Seconds(1.6, 0.1),
-        phases={
-            "write": Seconds(0.8, 0.05),
-            "copy": Seconds(0.4, 0.03),
-            "plan": Seconds(0.16, 0.01),
-            "open": Seconds(9, 9),
-        },
+        phases=phases | {"open": Seconds(9, 9), "wait": Seconds(5, 5)},
+        writing=Part(counters, phases),
+        reading=Part({}, {}),
         background=Seconds(0, 0),
         hints={},
         complaints=[],
@@ -74,23 +72,30 @@ def test_patterns_by_shape():
 
 
 def test_a_report_gives_its_average_call():
-    (pattern,) = explanation.of_report(file_report(), 2)
+    ((pattern, part),) = explanation.of_report(file_report(), 2)
+    assert part == file_report().writing
     assert (pattern.write, pattern.calls, pattern.bytes, pattern.pieces) == (True, 1, 16 << 20, 1 << 18)
     assert pattern.rank_span == pattern.span == 16 << 20
     assert pattern.collective
-    nothing = file_report(counters={})
+    nothing = file_report(writing=Part({}, {}))
     assert explanation.of_report(nothing, 2) == []
-    both = file_report(counters=file_report().counters | {"calls_read": 32, "bytes_read": 16 << 20})
-    assert [one.write for one in explanation.of_report(both, 2)] == [True, False]
+    counters = {"calls_read": 32, "bytes_read": 32 << 20, "pieces": 64, "span_bytes": 32 << 20, "sieved": 32}
+    both = file_report(reading=Part(counters, {"read": Seconds(3.2, 0.2)}))
+    (written, _), (read, of_reads) = explanation.of_report(both, 2)
+    assert (written.write, written.pieces) == (True, 1 << 18)
+    assert (read.write, read.calls, read.bytes, read.pieces, read.collective) == (False, 2, 16 << 20, 32, False)
+    assert explanation.taken(of_reads) == "sieved"
+    assert explanation.measured(of_reads, 16)["file"] == pytest.approx(0.2)
 
 
-def test_measured_terms_leave_opening_out():
-    terms = explanation.measured(file_report())
+def test_measured_terms_are_of_one_direction():
+    terms = explanation.measured(file_report().writing, 16)
+    assert sum(terms.values()) == pytest.approx(0.085), "neither opening nor what others waited for"
     assert terms["file"] == pytest.approx(0.05)
     assert terms["copy"] == pytest.approx(0.025)
     assert terms["other"] == pytest.approx(0.01)
-    assert explanation.taken(file_report()) == "mapped"
-    assert explanation.taken(file_report(counters={})) == ""
+    assert explanation.taken(file_report().writing) == "mapped"
+    assert explanation.taken(file_report().reading) == ""
 
 
 @pytest.mark.parametrize("name", profiles.built_in_names())
@@ -139,9 +144,9 @@ def test_aggregators_that_were_asked_for():
 
 
 def test_predictions_are_corrected_by_the_run():
-    (pattern,) = explanation.of_report(file_report(), 2)
+    ((pattern, _),) = explanation.of_report(file_report(), 2)
     profile = profiles.built_in("tmpfs")
-    took = command.measured(file_report())
+    took = command.measured(file_report().writing, 16)
 
     def rows(base):
         return [("as it is", base, profile, Changes()), ("on hdd", base, profiles.built_in("hdd"), Changes())]

@@ -38,3 +38,16 @@ def test_a_real_run_ends_with_a_table(tmp_path):
         phases = sum(phase["sum"] for phase in file["phases"].values())
         assert phases == pytest.approx(file["wall_seconds"]["sum"], rel=1e-6)
         assert file["ranks"] == 2 and file["errors"] == []
+        writing, reading = file["writing"], file["reading"]
+        for name in ("calls_write", "bytes_written"):
+            assert writing["counters"][name] == file["counters"][name] and reading["counters"][name] == 0
+        for name in ("calls_read", "bytes_read"):
+            assert reading["counters"][name] == file["counters"][name] and writing["counters"][name] == 0
+        for name in ("pieces", "span_bytes"):
+            assert writing["counters"][name] + reading["counters"][name] == file["counters"][name]
+        for name, phase in file["phases"].items():
+            parts = writing["phases"][name]["sum"] + reading["phases"][name]["sum"]
+            assert (
+                parts == pytest.approx(phase["sum"], rel=1e-6) if name == "copy" else parts <= phase["sum"] * (1 + 1e-6)
+            )
+        assert writing["phases"]["open"]["sum"] < file["phases"]["open"]["sum"]

@@ -324,10 +324,10 @@ TEST(Trace, PhasesAddUpToTheWallTime) {
     }
   });
   std::int64_t sum = 0;
-  for (const auto& phase : trace_of_file.phase_ns) sum += phase;
+  for (std::size_t phase = 0; phase < trace::kPhaseCount; ++phase) sum += trace_of_file.nanoseconds(static_cast<trace::Phase>(phase));
   EXPECT_EQ(sum, trace_of_file.wall_ns);
-  EXPECT_GT(trace_of_file.phase_ns[static_cast<std::size_t>(trace::Phase::kWrite)], 0);
-  EXPECT_EQ(trace_of_file.counters[static_cast<std::size_t>(trace::Counter::kBytesWritten)], 1 << 20);
+  EXPECT_GT(trace_of_file.nanoseconds(trace::Phase::kWrite), 0);
+  EXPECT_EQ(trace_of_file.count(trace::Counter::kBytesWritten), 1 << 20);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class Session {
     return count(Counter::kPlansReused) > before;
   }
 
-  [[nodiscard]] std::int64_t count(Counter counter) const { return counted.counters[static_cast<std::size_t>(counter)]; }
+  [[nodiscard]] std::int64_t count(Counter counter) const { return counted.count(counter); }
   static std::byte value_of(Offset offset) { return static_cast<std::byte>(offset * 7 + offset / 251); }
 
   int rank;

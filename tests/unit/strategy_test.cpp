@@ -51,7 +51,7 @@ class StrategyTest : public testing::TestWithParam<Strategy> {
             .buffer = reinterpret_cast<std::byte*>(buffer.data()),
             .trace = trace_};
   }
-  std::int64_t counter(trace::Counter which) const { return totals_.counters[static_cast<std::size_t>(which)]; }
+  std::int64_t counter(trace::Counter which) const { return totals_.count(which); }
 
   store::MemoryStore memory_store_{{.can_map = true}};
   std::shared_ptr<store::StoreCounts> counts_ = std::make_shared<store::StoreCounts>();

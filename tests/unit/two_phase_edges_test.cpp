@@ -251,7 +251,7 @@ TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   for (const bool write : {false, true}) expect_same(parts, 2, write, 400000, 1 << 20);
 }
 
-std::int64_t gathered(const trace::FileTrace& counts) { return counts.counters[static_cast<std::size_t>(trace::Counter::kTwoLayer)]; }
+std::int64_t gathered(const trace::FileTrace& counts) { return counts.count(trace::Counter::kTwoLayer); }
 
 TEST(TwoPhaseEdges, ManyRanksOfANodeGatherSmallPieces) {
   constexpr int kRanks = 12;
@@ -371,9 +371,9 @@ TEST(TwoPhaseEdges, SmallCallsOnANodeStopAsking) {
       },
       kRanks);
   // After each time that it did not pay twice as many calls do not ask, and a failure begins anew.  Those that ask make a plan, or go by one.
-  EXPECT_EQ(counts.counters[static_cast<std::size_t>(trace::Counter::kTwoLayer)], 0);
-  const std::int64_t asked = counts.counters[static_cast<std::size_t>(trace::Counter::kRequests)] / kRanks +
-                             counts.counters[static_cast<std::size_t>(trace::Counter::kPlansReused)];
+  EXPECT_EQ(counts.count(trace::Counter::kTwoLayer), 0);
+  const std::int64_t asked = counts.count(trace::Counter::kRequests) / kRanks +
+                             counts.count(trace::Counter::kPlansReused);
   EXPECT_GT(asked, 5);
   EXPECT_LT(asked, kCalls / 4);
 }

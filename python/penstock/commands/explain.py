@@ -13,7 +13,7 @@ from penstock.commands import report as report_command
 from penstock.explanation import Changes, Pattern
 from penstock.failure import USAGE, Failure
 from penstock.profiles import Profile
-from penstock.report import FileReport
+from penstock.report import Part
 from penstock.study.tables import Printer
 
 LEFT_ALIGNED = ("", "way")
@@ -162,9 +162,9 @@ def explained(
     }
 
 
-def measured(file: FileReport) -> dict[str, Any]:
-    terms = explanation.measured(file)
-    return {"way": explanation.taken(file), "seconds": sum(terms.values()), "terms": terms}
+def measured(part: Part, ranks: int) -> dict[str, Any]:
+    terms = explanation.measured(part, ranks)
+    return {"way": explanation.taken(part), "seconds": sum(terms.values()), "terms": terms}
 
 
 def say_profile(profile: Profile) -> None:
@@ -176,7 +176,6 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
     answers = []
     printer = Printer(sys.stdout)
     for file in found.files:
-        whole = measured(file)
         patterns = explanation.of_report(file, processors_of(processors))
         chosen_name = name or file.profile
         try:
@@ -185,25 +184,20 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
             if name:
                 raise
             profile = profile_of("", Path(file.file).parent)
-        # Phases are of the whole open: beside one direction's prediction they mean something only where there was no other.
-        took = whole if len(patterns) == 1 else None
-        rows = [explained(pattern, profile, took) for pattern in patterns]
+        rows = [explained(pattern, profile, measured(part, file.ranks)) for pattern, part in patterns]
         answers.append(
             {
                 "file": file.file,
                 "strategy": file.strategy,
                 "profile": profile.name,
                 "calls": rows,
-                "measured": whole,
             }
         )
         if as_json:
             continue
         printer.say(f"{file.file}: carried out by {file.strategy}; predicted by {profile.said()}")
-        for pattern, row in zip(patterns, rows, strict=True):
-            print_answer(pattern, row, took, printer)
-        if len(patterns) > 1:
-            printer.say(f"measured, both directions together: {whole['seconds']:.3g} s")
+        for (pattern, _), row in zip(patterns, rows, strict=True):
+            print_answer(pattern, row, row["measured"], printer)
         if not patterns:
             printer.say("nothing was read or written")
     if as_json:
@@ -311,13 +305,13 @@ def predict_report(
     results = []
     for file in found.files:
         patterns = explanation.of_report(file, processors_of(processors))
-        took = measured(file) if len(patterns) == 1 else None
         if printer:
             printer.say(file.file)
         rows = functools.partial(
             alternatives, name=name, directory=Path(file.file).parent, changes=changes, names=names
         )
-        results.append({"file": file.file, "predictions": [predict(one, took, rows, printer) for one in patterns]})
+        answers = [predict(pattern, measured(part, file.ranks), rows, printer) for pattern, part in patterns]
+        results.append({"file": file.file, "predictions": answers})
     if as_json:
         show.print_json({"files": results})
     show.print_problems(found, str(path))

@@ -5,6 +5,7 @@ Knows the programs of bench/programs and bench/bound by their JSON only.  bench/
 
 import shutil
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ from cells import Launcher as Lines
 
 QUICK_SECONDS = 45.0  # no new launches after that; what is under way may still take a few seconds
 MODES = ("independent", "collective")
+REPORTING = "penstock with a report"
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,11 @@ class Launcher:
     ) -> dict[str, Any]:
         """One line of JSON of `independent` or, for the bound, of `bound`."""
         program = mpi.program("bound" if arm == BOUND else "independent")
-        preload = self.wanted.library if arm == PENSTOCK else None
-        with scratch(directory) as file:
+        preload = self.wanted.library if arm in (PENSTOCK, REPORTING) else None
+        with scratch(directory) as file, tempfile.TemporaryDirectory() as reports:
             keep = {"arm": arm, "storage": storage}
-            return self.lines.launch(mpi, ranks, [program, *words, "--file", file], preload, keep)
+            changed = {"PENSTOCK_REPORT": str(Path(reports) / "report")} if arm == REPORTING else {}
+            return self.lines.launch(mpi, ranks, [program, *words, "--file", file], preload, keep, changed)
 
 
 def _case_words(case: Case, repetitions: int) -> list[Any]:
@@ -270,7 +273,7 @@ def _measure_calls(launcher: Launcher, mpi: launching.Mpi, storage: str, directo
     words = ["--pattern", "calls", "--count", 5_000 if wanted.quick else 50_000, "--repetitions", 5]
     arms: dict[str, dict[str, Any]] = {}
     cell: dict[str, Any] = {"name": f"{mpi.name} {storage} calls", "verified": True}
-    for arm in (NATIVE, PENSTOCK):
+    for arm in (NATIVE, PENSTOCK, REPORTING):
         try:
             found = launcher.launch(arm, mpi, storage, directory, 1, words)
         except launching.LaunchFailure as failure:
@@ -284,7 +287,8 @@ def _measure_calls(launcher: Launcher, mpi: launching.Mpi, storage: str, directo
         ]
         arms[arm] = {name: statistics.median(values) for name, values in series.items()}
         arms[arm]["times_pwrite"] = statistics.median(small)
-    if len(arms) == 2:
+    if len(arms) == 3:
+        cell["report_ns"] = arms[REPORTING]["write_at_8_bytes_ns"] - arms[PENSTOCK]["write_at_8_bytes_ns"]
         cell["ratio"] = arms[NATIVE]["write_at_8_bytes_ns"] / arms[PENSTOCK]["write_at_8_bytes_ns"]
         cell["empty_write_at_ns"] = arms[PENSTOCK]["empty_write_at_ns"]
         cell["times_pwrite"] = arms[PENSTOCK]["times_pwrite"]
@@ -364,6 +368,13 @@ def targets(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
         1.3,
         False,
         _figures(cells, lambda cell: cell.get("times_pwrite"), pattern="calls"),
+    )
+    add(
+        "what a report adds to a call: 1 % of one that moves 1 MiB at 10 GB/s",
+        "ns",
+        1000.0,
+        False,
+        _figures(cells, lambda cell: cell.get("report_ns"), pattern="calls"),
     )
     add(
         "view of 10^9 pieces: time over that of 10^3",

@@ -25,7 +25,8 @@ bool have_parts(const plan::FileDomains& domains) { return domains.aggregators()
 FileRange told_range(const Facts& team, const plan::FileDomains& domains, int place) {
   if (team.told_bytes <= plan::kToldWhole || !have_parts(domains)) return kAllOfIt;
   const FileRange near = domains.surroundings(place);
-  return near.first <= team.first && team.end <= near.end ? kAllOfIt : near;
+  // What has no end, which near the largest offset surroundings have not either, is told whole: by that both sides tell the one from the other.
+  return near.end == INT64_MAX || (near.first <= team.first && team.end <= near.end) ? kAllOfIt : near;
 }
 
 bool some_tell_parts(const std::vector<Facts>& teams, const plan::FileDomains& domains) {

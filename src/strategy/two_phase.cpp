@@ -153,8 +153,8 @@ struct Peer {
 /// What a team tells a global aggregator, by its place, of a description too long to be told whole.
 struct Telling {
   int place;
-  std::uint64_t bytes;
-  std::vector<std::byte> message;
+  std::uint64_t bytes;             ///< of what it is told
+  std::vector<std::byte> message;  ///< without any, and yet of some bytes: the whole description
 };
 
 /// The part of a walk that lies in a window; for messages, where it lies in the staging memory.
@@ -482,14 +482,18 @@ class Engine {
     const Offset first = std::max(all.first + shift_, domain.first) - shift_, end = std::min(all.end + shift_, domain.end) - shift_;
     if (plan_->gaps.has_value() && plan_->gaps->range.first <= first && end <= plan_->gaps->range.end) return;
     std::vector<Claim> claims;
-    bool all_known = true;
+    FileRange range = kAllOfIt;  // as much as is known of all, so that it need not be looked at again where the domain moves
     if (plan_->told_to[static_cast<std::size_t>(aggregator_)].end > 0) claims = plan_->claims;
     for (const KeptPeer& peer : plan_->peers) {
       claims.insert(claims.end(), peer.claims.begin(), peer.claims.end());
-      all_known = all_known && peer.known.end == INT64_MAX;
+      range = {std::max(range.first, peer.known.first), std::min(range.end, peer.known.end)};
     }
-    const FileRange range = all_known ? kAllOfIt : FileRange{first, end};
-    plan_->gaps = {range, in_one_stretch(claims, range)};
+    if (range.first > first || end > range.end) range = {first, end};
+    const bool none = in_one_stretch(claims, range);
+    if (!none && in_one_stretch(claims, {first, end}))
+      plan_->gaps = {{first, end}, true};  // those that there are lie beside the domain
+    else
+      plan_->gaps = {range, none};
   }
 
   [[nodiscard]] Plan recalled() const {
@@ -842,15 +846,15 @@ class Engine {
     std::vector<std::byte> tree;
     for (Telling& telling : tellings_) {
       const FileRange range = domains_.surroundings(telling.place);
-      for (const Claim& claim : claims) {
-        const Claim part = access::clipped(claim, range.first, range.end);
+      for (std::size_t i = 0; i < claims.size() && telling.message.size() <= told_.size(); ++i) {
+        const Claim part = access::clipped(claims[i], range.first, range.end);
         if (part.bytes == 0) continue;
         tree.clear();
         access::pack(part.tiling, tree);
         append_claim(part, tree, telling.message);
       }
-      if (telling.message.size() > told_.size()) telling.message = told_;  // a pattern that is cut may take more words than the whole
-      telling.bytes = telling.message.size();
+      telling.bytes = std::min(telling.message.size(), told_.size());
+      if (telling.message.size() > told_.size()) telling.message = {};  // a pattern that is cut may take more words than the whole
     }
     return {};
   }
@@ -896,7 +900,7 @@ class Engine {
       if (peer.tells_part() && !peer.told.empty()) PENSTOCK_TRY(messages->receive(peer.rank, peer.told.data(), peer.told.size()));
     for (const Telling& telling : tellings_) {
       if (telling.bytes == 0) continue;
-      PENSTOCK_TRY(messages->send(rank_of(telling.place), telling.message.data(), telling.message.size()));
+      PENSTOCK_TRY(messages->send(rank_of(telling.place), (telling.message.empty() ? told_ : telling.message).data(), telling.bytes));
       access_.trace.count(Counter::kRequestBytes, static_cast<std::int64_t>(telling.bytes));
     }
     return messages->wait();

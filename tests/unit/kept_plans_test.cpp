@@ -245,6 +245,100 @@ TEST(KeptPlans, WhoIsReachedLateIsToldOnce) {
   });
 }
 
+/// A file whose every byte is what a Session writes there, so that whatever else is written is seen.
+class FilledFile {
+ public:
+  explicit FilledFile(Offset bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = Session::value_of(static_cast<Offset>(i));
+    store::OpenOptions options;
+    options.create = true;
+    file_ = std::move(*store.open("file", options));
+    const store::Transfer transfer{0, bytes_.data(), bytes_.size(), 0};
+    std::vector<store::Transfer> batch{transfer};
+    EXPECT_TRUE(file_->write(batch).ok());
+  }
+  [[nodiscard]] bool undisturbed() {
+    std::vector<std::byte> now(bytes_.size());
+    store::Transfer transfer{0, now.data(), now.size(), 0};
+    EXPECT_TRUE(file_->read(std::span(&transfer, 1)).ok());
+    return now == bytes_;
+  }
+
+  store::MemoryStore store;
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::unique_ptr<store::File> file_;
+};
+
+/// Two aggregators share [0, kEnd).  Where it is accessed one byte further on, the first one's part has almost a multiple of the alignment more of it.
+constexpr Offset kAlignment = 4096, kPart = 4 * kAlignment, kEnd = 2 * (kPart + kAlignment - 1);
+/// Accessed by nobody, in what the first one has more then.
+constexpr Offset kGap = kPart + 1000, kBehindGap = kPart + 3000;
+
+/// Blocks of unequal lengths from `first` to `end`, dealt out to two ranks.
+access::Type dealt_at_random(bool to_the_one, Offset first, Offset end, std::vector<Offset> offsets = {}, std::vector<Offset> lengths = {}) {
+  bool one = true;
+  for (std::uint64_t state = 1; first < end; one = !one) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const Offset length = std::min<Offset>(1 + static_cast<Offset>(state >> 57), end - first);
+    if (one == to_the_one) {
+      offsets.push_back(first);
+      lengths.push_back(length);
+    }
+    first += length;
+  }
+  return *access::resized(0, kEnd, *access::hindexed(lengths, offsets, *access::elementary(1)));
+}
+
+void in_filled_file(const std::function<void(Session&)>& body) {
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    FilledFile file(kEnd + 2 * kAlignment);
+    comm::run_ranks(
+        kRanks,
+        [&](comm::Comm& group) {
+          Session session(group, file.store, hints_for(strategy));
+          body(session);
+          EXPECT_TRUE(group.barrier().ok());
+          if (session.rank == 0) {
+            EXPECT_TRUE(file.undisturbed());
+          }
+          EXPECT_TRUE(group.barrier().ok());
+        },
+        2);
+  }
+}
+
+TEST(KeptPlans, WhatLiesBetweenStaysWhereAPartMovesOverAGap) {
+  in_filled_file([](Session& session) {
+    access::Type type = *access::resized(0, kEnd, *access::contiguous(0, *access::elementary(1)));
+    if (session.rank % 2 == 1) {
+      const access::Type parts[] = {dealt_at_random(session.rank == 1, 0, kGap), dealt_at_random(session.rank == 1, kBehindGap, kEnd)};
+      const std::vector<Offset> ones(2, 1), zeros(2, 0);
+      type = *access::resized(0, kEnd, *access::structure(ones, zeros, parts));
+    }
+    // Aggregators hear of these what lies in their parts of the file, and look for gaps when they first write.
+    EXPECT_FALSE(session.reuses({type, 0, 0, type.size(), false}));
+    for (const Offset displacement : {0, 1, 0, 1, 2}) EXPECT_TRUE(session.reuses({type, displacement, 0, type.size()}));
+  });
+}
+
+TEST(KeptPlans, WhatLiesBetweenStaysWhereAPartMovesOverDataOfATeamThatItDidNotReach) {
+  for (int late = 0; late < kRanks; ++late)
+    for (const bool long_description : {false, true})
+      in_filled_file([&](Session& session) {
+        const Offset behind = long_description ? kPart * 2 : kEnd;
+        access::Type type = *access::resized(0, kEnd, *access::contiguous(0, *access::elementary(1)));
+        if (session.rank == (late + 2) % kRanks) type = *access::resized(0, kEnd, *access::contiguous(kGap, *access::elementary(1)));
+        if (session.rank == late) {
+          std::vector<Offset> offsets{kBehindGap}, lengths{behind - kBehindGap};
+          type = dealt_at_random(true, behind, kEnd, offsets, lengths);
+        }
+        EXPECT_FALSE(session.reuses({type, 0, 0, type.size()}));
+        for (const Offset displacement : {0, 1, 0, 1, 2}) EXPECT_TRUE(session.reuses({type, displacement, 0, type.size()}));
+      });
+}
+
 Ballot ballot_of(std::vector<Candidate> candidates) {
   Ballot ballot;
   for (const Candidate& candidate : candidates) ballot.candidates[static_cast<std::size_t>(ballot.count++)] = candidate;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "comm/local/local_comm.h"
@@ -229,6 +230,79 @@ TEST(TwoPhaseEdges, ARankReadsBackWhatItWroteAfterOthersWereInTheCall) {
         },
         ranks_per_node);
   }
+}
+
+/// Says that it is longer than it is: beyond its end there are zeros.
+class LongFile final : public store::ForwardingFile {
+ public:
+  LongFile(std::unique_ptr<store::File> inner, const std::atomic<Offset>& size_bytes) : ForwardingFile(std::move(inner)), size_bytes_(size_bytes) {}
+  penstock::Result<Offset> size() override { return size_bytes_.load(); }
+
+ private:
+  const std::atomic<Offset>& size_bytes_;
+};
+
+class LongStore final : public store::Store {
+ public:
+  explicit LongStore(store::Store& inner) : inner_(inner) {}
+  penstock::Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    auto opened = inner_.open(path, options);
+    if (!opened.ok()) return opened;
+    return std::unique_ptr<store::File>(std::make_unique<LongFile>(std::move(*opened), size_bytes));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+  std::atomic<Offset> size_bytes{0};
+
+ private:
+  store::Store& inner_;
+};
+
+// The surroundings of the last part end where all offsets do, and so does what is told whole.
+TEST(TwoPhaseEdges, AFileUpToTheLargestOffsetThatIsCutIsReadByTheSamePlan) {
+  constexpr int kBlocks = 300;
+  constexpr Offset kApart = 100, kFirst = INT64_MAX - kBlocks * kApart;
+  std::vector<Offset> offsets, lengths;
+  std::uint64_t state = 1;
+  for (int i = 0; i < kBlocks; ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    offsets.push_back(i * kApart + static_cast<Offset>(state >> 59));
+    lengths.push_back(1 + static_cast<Offset>(state >> 54 & 31));
+  }
+  const access::Type type = *access::resized(0, kBlocks * kApart, *access::hindexed(lengths, offsets, *access::elementary(1)));
+  store::MemoryStore memory_store;
+  LongStore store(memory_store);
+  hints::Hints hints = hints::defaults();
+  hints.strategy = hints::Strategy::kTwoPhase;
+  hints.collective_buffer_bytes = 4096;
+  hints.aggregators = 2;
+  trace::FileTrace counts;
+  comm::run_ranks(
+      2,
+      [&](comm::Comm& group) {
+        const int rank = group.topology().rank;
+        trace::FileTrace* const counted = rank == 0 ? &counts : nullptr;
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, counted, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        trace::OpTrace trace(counted);
+        ASSERT_TRUE((*opened)->set_view(view_of(type, kFirst), 0, trace, {}).ok());
+        for (const int blocks : {kBlocks, 120, 3, 200}) {
+          if (rank == 0) store.size_bytes = kFirst + blocks * kApart;
+          ASSERT_TRUE(group.barrier().ok());
+          Bytes memory(static_cast<std::size_t>(type.size()));
+          file::Request request;
+          request.collective = true;
+          request.buffer = memory.data();
+          request.bytes = type.size();
+          const file::Outcome outcome = (*opened)->access(request, trace);
+          EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+          EXPECT_EQ(outcome.bytes, std::accumulate(lengths.begin(), lengths.begin() + blocks, Offset{0}));
+          ASSERT_TRUE(group.barrier().ok());
+        }
+        EXPECT_TRUE((*opened)->close(trace).ok());
+      },
+      1);
+  EXPECT_EQ(counts.counters[static_cast<std::size_t>(trace::Counter::kPlansReused)], 3);
 }
 
 TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {

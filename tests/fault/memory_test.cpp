@@ -1,0 +1,172 @@
+// Collective accesses in which one rank runs out of memory where it asks for much: all ranks come back, the next call does what it should, and what nobody
+// writes stays as it was.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "comm/local/local_comm.h"
+#include "file/file.h"
+#include "store/memory/memory_store.h"
+
+namespace {
+
+/// What counts as much: more than the lists of a few bytes that are asked for in the middle of it all, and than what ranks that are threads keep messages in.
+constexpr std::size_t kMuch = 600;
+/// So many requests for much are granted to this thread yet; below 0: all.
+thread_local int granted = -1;
+thread_local bool refused = false;
+
+void* allocated(std::size_t bytes) {
+  if (bytes >= kMuch && granted >= 0 && granted-- == 0) {
+    refused = true;
+    throw std::bad_alloc();
+  }
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocated(bytes); }
+void* operator new[](std::size_t bytes) { return allocated(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace penstock {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr int kRanks = 4;
+constexpr Offset kBlocks = 400;
+
+/// Blocks of unequal lengths dealt out to the ranks and to nobody.
+access::Type dealt(int rank) {
+  std::vector<Offset> offsets, lengths;
+  Offset at = 0;
+  std::uint64_t state = 1;
+  for (Offset i = 0; i < kBlocks * kRanks; ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const Offset length = 1 + static_cast<Offset>(state >> 58);
+    if (static_cast<int>(state >> 40 & 7) == rank) {
+      offsets.push_back(at);
+      lengths.push_back(length);
+    }
+    at += length;
+  }
+  return *access::resized(0, at, *access::hindexed(lengths, offsets, *access::elementary(1)));
+}
+
+std::byte value_of(Offset offset) { return static_cast<std::byte>(offset * 7 + offset / 251); }
+
+struct Call {
+  bool write;
+  Offset displacement;
+};
+
+constexpr Offset kFileBytes = 90000;
+/// In one of these a rank is short of memory; then come the same again, all of them with enough.  The first read reaches beyond the end of the file, so that
+/// parts lie elsewhere and teams have to tell what they access once more.
+constexpr Call kCalls[] = {{true, 0}, {true, 4000}, {false, 60000}, {true, 8000}, {false, 100}};
+
+struct Case {
+  hints::Strategy strategy;
+  int call;
+  int rank;
+  int granted;
+};
+
+file::Outcome carried_out(file::File& file, const Call& call, const access::Type& type, int granted_now) {
+  trace::OpTrace trace(nullptr);
+  file::View view;
+  view.filetype = access::tile(type, call.displacement);
+  view.filetype_size = type.size();
+  view.contiguous = false;
+  EXPECT_TRUE(file.set_view(view, 0, trace, {}).ok());
+  Bytes memory(static_cast<std::size_t>(type.size()));
+  for (Offset i = 0; call.write && i < type.size(); ++i) memory[static_cast<std::size_t>(i)] = value_of(access::offset_of(view.filetype, i));
+  file::Request request;
+  request.write = call.write;
+  request.collective = true;
+  request.buffer = memory.data();
+  request.bytes = type.size();
+  granted = granted_now;
+  file::Outcome outcome = file.access(request, trace);
+  granted = -1;
+  if (!outcome.status.ok() || call.write) return outcome;
+  for (Offset i = 0; i < type.size(); ++i) {
+    const Offset offset = access::offset_of(view.filetype, i);
+    if (offset < kFileBytes) {
+      EXPECT_EQ(memory[static_cast<std::size_t>(i)], value_of(offset)) << i;
+    }
+  }
+  return outcome;
+}
+
+/// Whether the rank ran out of memory.
+bool run(const Case& now) {
+  bool ran_out = false;
+  Bytes bytes(kFileBytes);
+  for (Offset i = 0; i < kFileBytes; ++i) bytes[static_cast<std::size_t>(i)] = value_of(i);
+  store::MemoryStore store;
+  store::OpenOptions options;
+  options.create = true;
+  const std::unique_ptr<store::File> before = std::move(*store.open("file", options));
+  store::Transfer transfer{0, bytes.data(), bytes.size(), 0};
+  EXPECT_TRUE(before->write(std::span(&transfer, 1)).ok());
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        const int rank = group.topology().rank;
+        hints::Hints hints = hints::defaults();
+        hints.strategy = now.strategy;
+        hints.collective_buffer_bytes = 4096;
+        hints.aggregators = 2;
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        const access::Type type = dealt(rank);
+        for (int pass = 0; pass < 2; ++pass)
+          for (int i = 0; i < static_cast<int>(std::size(kCalls)); ++i) {
+            const Call& call = kCalls[i];
+            const bool short_of_memory = pass == 0 && i == now.call;
+            const file::Outcome outcome = carried_out(**opened, call, type, short_of_memory && rank == now.rank ? now.granted : -1);
+            if (short_of_memory && rank == now.rank) ran_out = refused;
+            refused = false;
+            if (!short_of_memory) {
+              EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+            }
+          }
+        trace::OpTrace trace(nullptr);
+        EXPECT_TRUE((*opened)->close(trace).ok());
+      },
+      2);
+  Bytes after(kFileBytes);
+  transfer = {0, after.data(), after.size(), 0};
+  EXPECT_TRUE(before->read(std::span(&transfer, 1)).ok());
+  EXPECT_TRUE(after == bytes);
+  return ran_out;
+}
+
+TEST(OutOfMemory, OfOneRankKeepsNobodyWaiting) {
+  // Every place where a run of all cases is asked for, else one of a few, others for each rank and call.
+  const int step = std::getenv("PENSTOCK_RANDOM_CASES") != nullptr ? 1 : 6;
+  int failures = 0;
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer})
+    for (int call = 0; call < static_cast<int>(std::size(kCalls)); ++call)
+      for (int rank = 0; rank < kRanks; ++rank)
+        for (int granted_now = (rank + call) % step;; granted_now += step) {
+          SCOPED_TRACE("strategy " + std::to_string(static_cast<int>(strategy)) + " call " + std::to_string(call) + " rank " + std::to_string(rank) + " behind " +
+                       std::to_string(granted_now));
+          if (!run({strategy, call, rank, granted_now})) break;
+          ++failures;
+          if (testing::Test::HasFailure()) return;
+        }
+  EXPECT_GT(failures, 100);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -302,7 +302,7 @@ TEST(TwoPhaseEdges, AFileUpToTheLargestOffsetThatIsCutIsReadByTheSamePlan) {
         EXPECT_TRUE((*opened)->close(trace).ok());
       },
       1);
-  EXPECT_EQ(counts.counters[static_cast<std::size_t>(trace::Counter::kPlansReused)], 3);
+  EXPECT_EQ(counts.count(trace::Counter::kPlansReused), 3);
 }
 
 TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {

@@ -65,6 +65,11 @@ class Team {
   /// Fails on all members alike; then there is none.
   static constexpr int kMemories = 2;
   virtual Result<std::byte*> memory(int which, std::size_t size_bytes) = 0;
+  /// Of member 0: how often shared memory had to be made for that, which takes milliseconds that later calls do not.
+  [[nodiscard]] std::int64_t memories_made() const { return memories_made_; }
+
+ protected:
+  std::int64_t memories_made_ = 0;
 };
 
 class Comm {

@@ -17,6 +17,9 @@ namespace {
 constexpr std::int64_t kFirstNapNs = 250'000;
 // About fifty microseconds, what a sleep and its wake-up cost on a virtual machine: who waits longer than that loses at most as much again.
 constexpr int kSpins = 1500;
+/// Looks after that, each after others had the core if they wanted it: a few hundred microseconds where nobody does.  A rank that sleeps is often woken on the core of the one
+/// that wakes it, and then the two take turns there for milliseconds though another core is idle.
+constexpr int kYields = 400;
 
 void pause_processor() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -66,6 +69,10 @@ bool FutexWord::wait(Done done, std::uint32_t bits, const Waiting& waiting) {
   for (int look = 0; look <= waiting.spins; ++look) {
     if (done(value.load(std::memory_order_acquire))) return true;
     pause_processor();
+  }
+  for (int look = 0; waiting.spins > 0 && look < kYields; ++look) {
+    sched_yield();
+    if (done(value.load(std::memory_order_acquire))) return true;
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::int64_t nap_ns = std::min(kFirstNapNs, waiting.longest_nap_ns);

@@ -363,6 +363,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     },
                                     .trace = trace};
   weighed_since_ns_ = trace::now_ns();
+  const std::int64_t made_before = team_->memories_made();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
@@ -371,6 +372,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
+  if (team_->memories_made() != made_before) weighed_.any = false;  // a call that pays for the memory of later ones says nothing about them
   if (moved->declined && model::is_collective(weighed_.estimate.way)) weighed_.any = false;  // for want of memory: not as was decided
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {

@@ -675,6 +675,7 @@ Result<NamedSegment> NodeTeam::share(std::size_t size_bytes, bool anew) {
     if (kept.has_value()) {
       mine = std::move(*kept);
     } else {
+      ++memories_made_;
       Result<NodeSegment> made = NodeSegment::create(size_bytes, mine.name);
       status = made.status();
       if (made.ok()) mine.segment = std::move(made).value();

@@ -372,7 +372,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
-  if (team_->memories_made() != made_before) weighed_.any = false;  // a call that pays for the memory of later ones says nothing about them
+  if (weighed_.any && team_->memories_made() != made_before && together_experience_.only_prepares(weighed_.signature)) weighed_.any = false;
   if (moved->declined && model::is_collective(weighed_.estimate.way)) weighed_.any = false;  // for want of memory: not as was decided
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {

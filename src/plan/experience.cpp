@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace penstock::plan {
 
@@ -81,10 +82,13 @@ void Experience::note(const Signature& signature, const Estimate& estimate, doub
   ratios[0] = static_cast<float>(std::clamp(seconds / estimate.seconds, 1 / kCorrectionMost, kCorrectionMost));
 }
 
+bool Experience::only_prepares(const Signature& signature) { return !std::exchange(of(signature).prepared, true); }
+
 void Experience::recall(std::span<const Known> known) {
   count_ = 0;
   for (const Known& one : known.first(std::min(known.size(), kKept))) {
     Known taken{.signature = one.signature};
+    taken.prepared = one.prepared;
     for (std::size_t way = 0; way < taken.ratios.size(); ++way) {
       std::size_t count = 0;
       for (const float ratio : one.ratios[way])

@@ -52,12 +52,17 @@ class Experience {
   /// What an access took that was carried out as decided.
   void note(const Signature& signature, const Estimate& estimate, double seconds, bool tried);
 
+  /// Whether an access that also paid for what later ones use (memory that it made) is not to be noted: the first of its signature.  Where every access has to
+  /// pay again, that is what they take.
+  [[nodiscard]] bool only_prepares(const Signature& signature);
+
   /// What is known of one signature, as it is kept for the next run.
   struct Known {
     static constexpr std::size_t kRatios = 3;
     Signature signature;
     std::array<std::array<float, kRatios>, model::kWayNames.size()> ratios{};  ///< the latest first; 0: none
     std::int8_t current = -1;   ///< the way in use
+    bool prepared = false;      ///< an access was left out by only_prepares()
     double spent = 0;           ///< seconds, all accesses
     double spent_on_tries = 0;  ///< beyond what the way in use was expected to take
     double expected = 0;        ///< of the way in use, for the latest access

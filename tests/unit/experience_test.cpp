@@ -147,5 +147,17 @@ TEST(Experience, RecallsWhatCanBe) {
   EXPECT_EQ(experience.decide(kOne, first.estimates).place, 0U);
 }
 
+TEST(Experience, TheFirstAccessThatPreparesForOthersIsLeftOut) {
+  Experience experience;
+  Signature other = kOne;
+  other.write = !other.write;
+  EXPECT_TRUE(experience.only_prepares(kOne));
+  EXPECT_FALSE(experience.only_prepares(kOne)) << "it is what such accesses take";
+  EXPECT_TRUE(experience.only_prepares(other));
+  Experience next;
+  next.recall(experience.known());
+  EXPECT_FALSE(next.only_prepares(kOne)) << "also in the next file";
+}
+
 }  // namespace
 }  // namespace penstock::plan

@@ -17,8 +17,8 @@ namespace {
 constexpr std::int64_t kFirstNapNs = 250'000;
 // About fifty microseconds, what a sleep and its wake-up cost on a virtual machine: who waits longer than that loses at most as much again.
 constexpr int kSpins = 1500;
-/// Looks after that, each after others had the core if they wanted it: a few hundred microseconds where nobody does.  A rank that sleeps is often woken on the core of the one
-/// that wakes it, and then the two take turns there for milliseconds though another core is idle.
+// Looks after that, each after others had the core if they wanted it: a few hundred microseconds where nobody does.  A rank that sleeps is often
+// woken on the core of the one that wakes it, and then the two take turns there for milliseconds though another core is idle.
 constexpr int kYields = 400;
 
 void pause_processor() {

@@ -13,7 +13,8 @@
 
 namespace penstock::comm {
 
-/// How to wait.  `spins` looks, then some more between which others may have the core, before sleeping; 0 where ranks outnumber cores: sleeping at once.  `poke`, when given, is called now and then by a
+/// How to wait.  `spins` looks, then some more between which others may have the core, before sleeping; 0 where ranks outnumber cores: sleeping at
+/// once.  `poke`, when given, is called now and then by a
 /// sleeper with `context`, first after a quarter of a millisecond at most, later every `longest_nap_ns`; true from it ends the wait.
 struct Waiting {
   int spins = 0;

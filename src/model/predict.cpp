@@ -175,8 +175,8 @@ double copying_of(const Scene& scene, const Flow& flow) {
   return own * scene.busy + received * flow.of_a_node / at_once;
 }
 
-/// Messages of data: network.*.startup for each that the busiest rank, an aggregator that has data for the others as well, sends and receives, and per_byte: between nodes for what the link of a node carries,
-/// whose ranks share it; inside for what stays there, which is processor time.
+/// Messages of data: network.*.startup for each that the busiest rank, an aggregator that has data for the others as well, sends and receives; and
+/// per_byte: between nodes for what the link of a node carries, whose ranks share it; inside for what stays there, which is processor time.
 double communicating(const Scene& scene, const Flow& flow) {
   if (flow.foreign <= 0) return 0;
   const double team_messages = flow.reach * std::min(flow.rounds, std::max(1.0, scene.work.bytes / flow.teams));

@@ -290,7 +290,7 @@ def test_benchmark_gives_cells_and_summary(mpi, tmp_path):
     assert all(cell["verified"] and cell["ratio"] > 0 and cell["native"]["samples"] == 1 for cell in measured)
     assert result["summary"]["verified"]
     assert result["summary"]["min_ratio"] <= result["summary"]["geomean_ratio"]
-    assert (tmp_path / "lines.jsonl").read_text().count("\n") == 7
+    assert (tmp_path / "lines.jsonl").read_text().count("\n") == 8
 
 
 def test_options_are_checked():

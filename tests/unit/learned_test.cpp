@@ -26,6 +26,16 @@ Experience::Known known(bool write, std::int8_t bytes) {
   return one;
 }
 
+/// 8 bytes in every 64: what there are several ways for.
+View strided_view() {
+  View view;
+  view.filetype = access::tile(*access::resized(0, 64, *access::elementary(8)), 0);
+  view.filetype_size = 8;
+  view.contiguous = false;
+  view.ascending = view.in_order = view.writable = true;
+  return view;
+}
+
 class LearnedFile : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -114,12 +124,7 @@ TEST_F(LearnedFile, AnOpenFileKeepsWhatItLearnedOnlyWhereItIsAskedTo) {
           auto opened = File::open(std::move(*group.duplicate()), store, "file", mode, hints, nullptr, {});
           ASSERT_TRUE(opened.ok()) << opened.status().text();
           trace::OpTrace trace(nullptr);
-          View view;
-          view.filetype = access::tile(*access::resized(0, 64, *access::elementary(8)), 0);
-          view.filetype_size = 8;
-          view.contiguous = false;
-          view.ascending = view.in_order = view.writable = true;
-          ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
+          ASSERT_TRUE((*opened)->set_view(strided_view(), 0, trace, {}).ok());
           std::vector<std::byte> data(8000);
           Request request;
           request.write = true;
@@ -210,12 +215,7 @@ TEST(Learned, TheNextFileGoesOnWhereTheLastOneEnded) {
       auto opened = File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
       ASSERT_TRUE(opened.ok()) << opened.status().text();
       trace::OpTrace trace(nullptr);
-      View view;
-      view.filetype = access::tile(*access::resized(0, 64, *access::elementary(8)), 0);
-      view.filetype_size = 8;
-      view.contiguous = false;
-      view.ascending = view.in_order = view.writable = true;
-      ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
+      ASSERT_TRUE((*opened)->set_view(strided_view(), 0, trace, {}).ok());
       std::vector<std::byte> data(80);
       Request request;
       request.buffer = data.data();

@@ -17,9 +17,15 @@ namespace {
 constexpr std::int64_t kFirstNapNs = 250'000;
 // About fifty microseconds, what a sleep and its wake-up cost on a virtual machine: who waits longer than that loses at most as much again.
 constexpr int kSpins = 1500;
-// Looks after that, each after others had the core if they wanted it: a few hundred microseconds where nobody does.  A rank that sleeps is often
-// woken on the core of the one that wakes it, and then the two take turns there for milliseconds though another core is idle.
-constexpr int kYields = 400;
+// So long it looks after that, each time after others had the core if they wanted it.  A rank that sleeps is often woken on the core of the one that
+// wakes it, and then the two take turns there for milliseconds though another core is idle.
+constexpr std::int64_t kYieldingNs = 300'000;
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 void pause_processor() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -70,10 +76,12 @@ bool FutexWord::wait(Done done, std::uint32_t bits, const Waiting& waiting) {
     if (done(value.load(std::memory_order_acquire))) return true;
     pause_processor();
   }
-  for (int look = 0; waiting.spins > 0 && look < kYields; ++look) {
-    sched_yield();
-    if (done(value.load(std::memory_order_acquire))) return true;
-  }
+  // By the clock: where somebody else works on this core, one look takes his whole turn.
+  if (waiting.spins > 0)
+    for (const std::int64_t end_ns = monotonic_ns() + kYieldingNs; monotonic_ns() < end_ns;) {
+      sched_yield();
+      if (done(value.load(std::memory_order_acquire))) return true;
+    }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::int64_t nap_ns = std::min(kFirstNapNs, waiting.longest_nap_ns);
   bool in_time = true;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <type_traits>
 
@@ -175,7 +176,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
-  if (file->learns()) file->take_over(recall_from_process(file->like_files()));
+  if (file->learns()) file->recall_from_last_file();
   if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
@@ -390,7 +391,7 @@ Status File::close(trace::OpTrace& trace) {
   }
   closed_ = true;
   if (experience_.known().empty() && together_experience_.known().empty()) return status;  // nothing was chosen: what is kept is of more use
-  if (learns()) keep_in_process(like_files(), experience_.known(), together_experience_.known());
+  if (learns()) keep_for_next_file();
   if (keeps_learned_ && comm_->topology().rank == 0) keep_learned();
   return status;
 }
@@ -407,6 +408,21 @@ Status File::recall_learned() {
 LikeFiles File::like_files() const {
   const comm::Topology& topology = comm_->topology();
   return {facts_.file_system, identity_.device, facts_.profile, topology.size, topology.node_count, topology.rank};
+}
+
+// What was learned is a help, no promise: for want of a few bytes for it nothing fails, least of all between two collective steps.
+void File::recall_from_last_file() {
+  try {
+    take_over(recall_from_process(like_files()));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void File::keep_for_next_file() {
+  try {
+    keep_in_process(like_files(), experience_.known(), together_experience_.known());
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void File::take_over(const Learned& learned) {

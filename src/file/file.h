@@ -266,6 +266,9 @@ class File {
   /// For the next run, where the hint asks for it.  Recalling is collective; rank 0 reads and writes.
   Status recall_learned();
   void keep_learned();
+  /// From file to file of this process.  Local.
+  void recall_from_last_file();
+  void keep_for_next_file();
   [[nodiscard]] LikeFiles like_files() const;
   void take_over(const Learned& learned);
   bool keeps_learned_ = false;  ///< rank 0's hint

@@ -167,7 +167,7 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   give_back(*view, request, outcome.bytes);
   outcome.status = agree(local, trace);
   if (!outcome.status.ok()) note_gathering(false);
-  if (together && outcome.status.ok()) learn_together(trace);
+  if (together) outcome.status.ok() ? remember_taken(trace) : forget_together();
   return outcome;
 }
 
@@ -289,13 +289,13 @@ void File::learn(const Weighed& weighed, std::int64_t nanoseconds, OpTrace& trac
 }
 
 bool File::better_alone(const plan::Accessed& all, bool write, int aggregators, bool planned) {
-  weighed_.any = false;
+  weighed_ = {};
   if (all.pieces <= 1) return true;
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
   const plan::Together together =
       plan::estimate_together(all, write, planned, facts, setting_, domains_, local_per_node_, aggregators);
-  if (placement_.local.size() > 1 || !learns()) return together.alone.seconds <= together.gathered.seconds;
+  if (!learns_together_) return together.alone.seconds <= together.gathered.seconds;
   const plan::Signature signature = plan::signature_of(write, all.fresh, all.bytes, all.pieces, all.end - all.first);
   const std::array<plan::Estimate, 2> both = {together.alone, together.gathered};
   const plan::Experience::Decision decision = together_experience_.decide(signature, both);
@@ -303,12 +303,25 @@ bool File::better_alone(const plan::Accessed& all, bool write, int aggregators, 
   return decision.place == 0;
 }
 
-void File::learn_together(OpTrace& trace) {
-  if (!std::exchange(weighed_.any, false)) return;
-  const std::int64_t taken_ns = trace::now_ns() - weighed_since_ns_;
-  together_experience_.note(weighed_.signature, weighed_.estimate, static_cast<double>(taken_ns) * 1e-9, weighed_.tried);
+void File::remember_taken(OpTrace& trace) {
+  if (!asked_) return;
+  taken_ = {trace::now_ns() - weighed_since_ns_, team_->memories_made() != made_before_ ? 1 : 0};
+  unlearned_ = std::exchange(weighed_, {});
   // What a rank did alone has been counted where it did.
-  if (model::is_collective(weighed_.estimate.way)) count_choice(weighed_.expected, weighed_.tried, taken_ns, trace);
+  if (unlearned_.any && model::is_collective(unlearned_.estimate.way)) count_choice(unlearned_.expected, unlearned_.tried, taken_.nanoseconds, trace);
+}
+
+void File::learn_together(const strategy::Taken& taken) {
+  const Weighed weighed = std::exchange(unlearned_, {});
+  if (!weighed.any || taken.nanoseconds == strategy::Taken::kUnknown) return;
+  if (taken.prepared != 0 && together_experience_.only_prepares(weighed.signature)) return;
+  together_experience_.note(weighed.signature, weighed.estimate, static_cast<double>(taken.nanoseconds) * 1e-9, weighed.tried);
+}
+
+void File::forget_together() {
+  weighed_ = unlearned_ = {};
+  taken_ = {};
+  together_experience_ = {};
 }
 
 bool File::tries_gathering() {
@@ -324,8 +337,8 @@ void File::note_gathering(bool declined) {
 }
 
 Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
-  weighed_.any = false;
-  if (!tries_gathering()) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
+  asked_ = tries_gathering();
+  if (!asked_) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
   AggregatorTarget target(
       [this]() -> Result<store::File*> {
         PENSTOCK_TRY(open_store());
@@ -357,13 +370,16 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
                                     .buffer = request.buffer,
                                     .kept = collective_memory_,
                                     .bytes = bytes,
+                                    .taken = std::exchange(taken_, {}),
+                                    .learn = [this](const strategy::Taken& taken) { learn_together(taken); },
                                     .better_alone = may_decline_ ? judge : Judge(),
                                     .worthwhile = [this, write = request.write](const plan::Accessed& all) {
                                       return plan::worthwhile_aggregators(all, write, setting_, domains_, local_per_node_);
                                     },
                                     .trace = trace};
+  weighed_ = {};
   weighed_since_ns_ = trace::now_ns();
-  const std::int64_t made_before = team_->memories_made();
+  made_before_ = team_->memories_made();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
   const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
@@ -372,8 +388,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
-  if (weighed_.any && team_->memories_made() != made_before && together_experience_.only_prepares(weighed_.signature)) weighed_.any = false;
-  if (moved->declined && model::is_collective(weighed_.estimate.way)) weighed_.any = false;  // for want of memory: not as was decided
+  if (moved->short_of_memory) forget_together();  // it does not go as was decided
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
     trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
@@ -613,7 +628,7 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
     if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
     outcome.status = local;
     if (request.collective && !local.ok()) note_gathering(false);
-    if (together && local.ok()) learn_together(trace);
+    if (together) local.ok() ? remember_taken(trace) : forget_together();
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
   pending->finish(std::move(outcome));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <tuple>
 #include <type_traits>
 
 #include "file/interfaces.h"
@@ -41,7 +42,9 @@ struct OpenNotice {
   bool by_list = false;       ///< rank 0 has a list of nodes to aggregate
   bool may_decline = false;
   plan::Setting setting;
+  bool learns = false;
   bool keeps_learned = false;
+  bool tells_learned = false;  ///< another message has what was learned before
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice> && std::is_trivially_copyable_v<Learned>, "sent as bytes");
 
@@ -123,6 +126,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   }
 
   OpenNotice notice;
+  Learned learned;
   if (rank == 0) {
     store::OpenOptions options = file->open_options();
     options.create = mode.create;
@@ -144,6 +148,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     const comm::Topology& ranks = group.topology();
     notice.setting = {.ranks = ranks.size, .nodes = ranks.node_count, .ranks_in_node = ranks.ranks_in_node, .processors = processors()};
     if (local.ok()) file->choose_profile(notice.facts, notice.setting.figures);
+    notice.learns = hints.learn != hints::Switch::kDisable;
     notice.keeps_learned = hints.learn == hints::Switch::kEnable;
     // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks, or the device is
     // slow and nothing stands before it.
@@ -154,6 +159,11 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;
     if (hints.strategy != hints::Strategy::kTwoPhase) notice.local_aggregators = std::max(1, hints.local_aggregators);
+    if (local.ok() && notice.learns) {
+      learned = file->recall_learned(notice.facts, notice.identity, notice.keeps_learned);
+      const bool several_decide = notice.may_decline && (ranks.node_count > 1 || notice.local_aggregators > 1);
+      notice.tells_learned = notice.keeps_learned || (several_decide && learned.together_count > 0);
+    }
     if (notice.window_bytes > 0) {
       // Nodes of a job are alike, so rank 0's counts for all: that costs no message.
       int& interfaces = notice.facts.interfaces;
@@ -171,12 +181,14 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   file->facts_ = notice.facts;
   file->setting_ = notice.setting;
   file->setting_.ranks_in_node = group.topology().ranks_in_node;
+  file->learns_together_ = notice.learns;
   file->keeps_learned_ = notice.keeps_learned;
-  if (notice.keeps_learned) PENSTOCK_TRY(file->recall_learned());
+  if (notice.tells_learned && group.topology().size > 1) PENSTOCK_TRY(group.broadcast(&learned, sizeof learned, 0));
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
-  if (file->learns()) file->recall_from_last_file();
+  if (rank != 0 && file->learns()) file->recall_own(learned);
+  file->take_over(learned);
   if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
@@ -390,37 +402,41 @@ Status File::close(trace::OpTrace& trace) {
     if (status.ok()) status = removed;
   }
   closed_ = true;
+  learn_together(taken_);  // no later call does
   if (experience_.known().empty() && together_experience_.known().empty()) return status;  // nothing was chosen: what is kept is of more use
   if (learns()) keep_for_next_file();
   if (keeps_learned_ && comm_->topology().rank == 0) keep_learned();
   return status;
 }
 
-Status File::recall_learned() {
+LikeFiles File::like_files(const OpenedFacts& facts, const store::Identity& identity) const {
   const comm::Topology& topology = comm_->topology();
-  Learned learned;
-  if (topology.rank == 0) learned = read_learned(learned_path(facts_.file_system, facts_.profile, topology.size, topology.node_count));
-  if (topology.size > 1) PENSTOCK_TRY(comm_->broadcast(&learned, sizeof learned, 0));
-  take_over(learned);
-  return {};
-}
-
-LikeFiles File::like_files() const {
-  const comm::Topology& topology = comm_->topology();
-  return {facts_.file_system, identity_.device, facts_.profile, topology.size, topology.node_count, topology.rank};
+  return {facts.file_system, identity.device, facts.profile, topology.size, topology.node_count, topology.rank};
 }
 
 // What was learned is a help, no promise: for want of a few bytes for it nothing fails, least of all between two collective steps.
-void File::recall_from_last_file() {
+Learned File::recall_learned(const OpenedFacts& facts, const store::Identity& identity, bool also_from_last_run) const {
+  Learned learned;
   try {
-    take_over(recall_from_process(like_files()));
+    learned = recall_from_process(like_files(facts, identity));
+    if (also_from_last_run && (learned.own_count == 0 || learned.together_count == 0)) {
+      const Learned kept = read_learned(learned_path(facts.file_system, facts.profile, comm_->topology().size, comm_->topology().node_count));
+      if (learned.own_count == 0) std::tie(learned.own, learned.own_count) = std::tie(kept.own, kept.own_count);
+      if (learned.together_count == 0) std::tie(learned.together, learned.together_count) = std::tie(kept.together, kept.together_count);
+    }
   } catch (const std::bad_alloc&) {
   }
+  return learned;
+}
+
+void File::recall_own(Learned& learned) const {
+  const Learned mine = recall_learned(facts_, identity_, false);
+  if (mine.own_count > 0) std::tie(learned.own, learned.own_count) = std::tie(mine.own, mine.own_count);
 }
 
 void File::keep_for_next_file() {
   try {
-    keep_in_process(like_files(), experience_.known(), together_experience_.known());
+    keep_in_process(like_files(facts_, identity_), experience_.known(), together_experience_.known());
   } catch (const std::bad_alloc&) {
   }
 }

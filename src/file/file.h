@@ -261,15 +261,19 @@ class File {
   /// `end`: of what it touches.
   Weighed weigh(plan::Pattern pattern, Offset end, store::File& store_file, const hints::Hints& asked, bool may_sieve_writes);
   void learn(const Weighed& weighed, std::int64_t nanoseconds, trace::OpTrace& trace);
-  /// When all ranks have agreed on the call: then it took what the slowest of them took.
-  void learn_together(trace::OpTrace& trace);
-  /// For the next run, where the hint asks for it.  Recalling is collective; rank 0 reads and writes.
-  Status recall_learned();
+  /// When all ranks have agreed on the call.  What it took is learned when the next one begins, which tells all local aggregators what it took all ranks.
+  void remember_taken(trace::OpTrace& trace);
+  void learn_together(const strategy::Taken& taken);
+  /// When a collective access failed on some rank: then not all of them may know the same of it.
+  void forget_together();
+  /// What is known from the last such file of this process and, where the hint asks for it, from the last run.
+  [[nodiscard]] Learned recall_learned(const OpenedFacts& facts, const store::Identity& identity, bool also_from_last_run) const;
+  /// What this rank knows of its own accesses takes the place of rank 0's; of collective ones, all go by what rank 0 knows.
+  void recall_own(Learned& learned) const;
+  /// On rank 0.
   void keep_learned();
-  /// From file to file of this process.  Local.
-  void recall_from_last_file();
   void keep_for_next_file();
-  [[nodiscard]] LikeFiles like_files() const;
+  [[nodiscard]] LikeFiles like_files(const OpenedFacts& facts, const store::Identity& identity) const;
   void take_over(const Learned& learned);
   bool keeps_learned_ = false;  ///< rank 0's hint
   [[nodiscard]] bool learns() const { return hints().learn != hints::Switch::kDisable; }
@@ -320,13 +324,18 @@ class File {
   int local_per_node_ = 0;        ///< local aggregators of a node; 0: every rank is one.  The same on all ranks
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   plan::Setting setting_;         ///< the same on all ranks, but for the ranks of this one's node
-  // What was learned of this rank's own accesses, which may come from several threads, and of collective ones, which come one after another; there only the
-  // local aggregator learns, and only where it is the only one: others would have to be told.
+  // What was learned of this rank's own accesses, which may come from several threads, and of collective ones, which come one after another; there only local
+  // aggregators learn, and all of them the same: they have to decide alike.
   std::mutex experience_mutex_;
   plan::Experience experience_;
   plan::Experience together_experience_;
-  Weighed weighed_;  ///< in the collective access that is under way
+  bool learns_together_ = false;  ///< as rank 0's hint says
+  Weighed weighed_;               ///< in the collective access that is under way
+  bool asked_ = false;            ///< whether it is to go by aggregators or not
   std::int64_t weighed_since_ns_ = 0;
+  std::int64_t made_before_ = 0;  ///< Team::memories_made() when it began
+  Weighed unlearned_;             ///< in the one before it, and what that took here
+  strategy::Taken taken_;
   // On one node that costs small calls more than it saves: the more calls in a row found so, the more of the next ones do not ask.  The same on all ranks,
   // which make the same calls in the same order.
   int calls_to_skip_ = 0;

@@ -45,6 +45,8 @@ std::size_t KeptPlan::size_bytes() const {
 void Ballot::join(const Ballot& other) {
   code = std::max(code, other.code);
   file_bytes = std::max(file_bytes, other.file_bytes);
+  taken.nanoseconds = std::min(taken.nanoseconds, other.taken.nanoseconds);
+  taken.prepared = std::max(taken.prepared, other.taken.prepared);
   std::int32_t kept = 0;
   for (std::int32_t mine = 0, theirs = 0; mine < count && theirs < other.count;) {
     const Candidate a = candidates[static_cast<std::size_t>(mine)], b = other.candidates[static_cast<std::size_t>(theirs)];

@@ -83,11 +83,19 @@ struct Candidate {
   Offset shift = kAnywhere;
 };
 
+/// What the latest access that was agreed on took, from when the last rank came to it: that is the rank that saw it take least.
+struct Taken {
+  static constexpr std::int64_t kUnknown = INT64_MAX;
+  std::int64_t nanoseconds = kUnknown;
+  std::int64_t prepared = 0;  ///< 1: shared memory was made for it
+};
+
 /// By what plans a rank could go, or several of them together.  Sent as it is.
 struct Ballot {
   std::int32_t code = 0;    ///< a failure that one of them met
   std::int32_t count = 0;
   Offset file_bytes = -1;   ///< -1: not known
+  Taken taken;
   std::array<Candidate, kPlansMost> candidates{};  ///< `count` of them, the latest plan first
 
   /// Leaves the candidates that both could go by.  The order of joining, and joining the same twice, makes no difference.

@@ -203,7 +203,7 @@ class Engine {
     else if (plan_ != nullptr)
       plans().drop(plan_->number);  // who has been told what is not the same everywhere any more
     // Nothing has been moved.  What failed since all knew what all want is memory: then it goes without aggregation.
-    if (!agreed && !stop_ && may_decline()) return Moved{.declined = true};
+    if (!agreed && !stop_ && may_decline()) return Moved{.declined = true, .short_of_memory = true};
     if (!agreed || stop_) return outcome({.stopped = true});
     if (declined_) return outcome({.declined = true});
     if (leads())
@@ -293,6 +293,7 @@ class Engine {
     }
     ballot.code = static_cast<std::int32_t>(failure_.code());
     ballot.file_bytes = seen_file_bytes_;
+    ballot.taken = access_.taken;
     if (!alone()) join_team(ballot);
     if (leads()) fail_if(vote(ballot));
     if (alone()) return stop_ || plan_ != nullptr;
@@ -337,7 +338,9 @@ class Engine {
       ballot.join(heard);
     }
     stop_ = ballot.code != 0;
-    if (stop_ || ballot.count == 0) return {};
+    if (stop_) return {};
+    if (may_decline()) access_.learn(ballot.taken);
+    if (ballot.count == 0) return {};
     return go_by(ballot.candidates[0], ballot.file_bytes);
   }
 
@@ -347,10 +350,8 @@ class Engine {
     for (auto i = static_cast<std::size_t>(ballot.count); i-- > 0;) {
       const KeptPlan& plan = *plans().find(ballot.candidates[i].plan);
       const Offset shift = ballot.candidates[i].shift;
-      // What some team strikes out, no team goes by.
-      const bool too_little_known = !plan.exchanged && !would_decline(plan, shift);
-      if (too_little_known || !can_shift(plan, shift)) {
-        ballot.drop(i);
+      if (!can_shift(plan, shift)) {
+        ballot.drop(i);  // what some team strikes out, no team goes by
         continue;
       }
       for (std::size_t team = 0; aggregator_ >= 0 && team < plan.all.size(); ++team)
@@ -403,8 +404,13 @@ class Engine {
   Status go_by(const Candidate& candidate, Offset file_bytes) {
     plan_ = plans().use(candidate.plan);
     shift_ = candidate.shift == Candidate::kAnywhere ? 0 : candidate.shift;
-    declined_ = would_decline(*plan_, shift_) || !plan_->exchanged;  // asked in any case: of this plan, what it takes is noted
+    declined_ = would_decline(*plan_, shift_);
     if (declined_) return {};
+    if (!plan_->exchanged) {
+      plan_ = nullptr;  // of an access that was declined too little is known to carry it out: it is planned anew
+      shift_ = 0;
+      return {};
+    }
     if (!access_.write) file_bytes_ = file_bytes;
     plan::Accessed all = plan_->accessed;
     all.first += shift_;

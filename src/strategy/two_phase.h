@@ -48,8 +48,12 @@ struct Collective {
   std::byte* buffer = nullptr;
   CollectiveMemory& kept;
   Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
-  /// Whether the ranks had better move their own data, by what all of them access and whether they have agreed on that before: asked on local aggregators, whose
-  /// answers are the same.  Empty, on all ranks alike: they never do.
+  /// What the latest access took here.
+  Taken taken;
+  /// Told to local aggregators, to all of them alike and before they are asked anything: what that access took all ranks.
+  std::function<void(const Taken&)> learn;
+  /// Whether the ranks had better move their own data, by what all of them access and whether they have agreed on that before: asked on local aggregators, as
+  /// often and in the same order on all of them, whose answers are the same.  Empty, on all ranks alike: they never do.
   std::function<bool(const plan::Accessed&, int aggregators, bool planned)> better_alone;
   /// How many of the global aggregators take part in what all of them access: the same on all local aggregators.
   std::function<int(const plan::Accessed&)> worthwhile;
@@ -60,6 +64,7 @@ struct Collective {
 struct Moved {
   Offset bytes = 0;
   bool declined = false;  ///< on all ranks alike: better_alone() said so, or there was no memory; nothing has been moved
+  bool short_of_memory = false;  ///< the latter, also on all alike
   bool stopped = false;   ///< another rank failed before anything was moved
 };
 

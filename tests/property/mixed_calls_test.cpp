@@ -2,8 +2,11 @@
 // without any call of the others in between, and reads must end where the file ends.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
@@ -30,6 +33,7 @@ struct Step {
   bool new_view = false;
   int atomic = -1;   ///< becomes so; -1: stays
   int failing = -1;  ///< this rank has met a failure before
+  int times = 1;     ///< a collective one is carried out so often at the same place: by kept plans, and by what the calls before it took
   std::uint64_t seed = 0;
 };
 
@@ -39,6 +43,7 @@ struct Sequence {
   store::Traits traits;
   hints::Hints hints = hints::defaults();
   Offset block = 1;
+  Offset slowest_us = 0;  ///< accesses of the store take up to so long, whatever the model predicts: what is learned from them must be so on all ranks alike
   std::vector<Step> steps;
 };
 
@@ -56,6 +61,9 @@ Sequence make_sequence(std::uint64_t seed) {
   made.hints.collective_buffer_bytes = 1 + below(random, 600);
   made.hints.aggregators = static_cast<int>(below(random, made.ranks + 1));
   made.block = 1 + below(random, 12);
+  constexpr const char* kProfiles[] = {"hdd", "ssd", "nvm", "tmpfs", "lustre"};
+  made.hints.profile = kProfiles[below(random, 5)];
+  made.slowest_us = below(random, 3) == 0 ? below(random, 2000) : 0;
   const Offset count = 4 + below(random, 14);
   for (Offset i = 0; i < count; ++i) {
     Step step;
@@ -66,6 +74,7 @@ Sequence make_sequence(std::uint64_t seed) {
     step.new_view = below(random, 6) == 0;
     step.atomic = below(random, 10) == 0 ? static_cast<int>(below(random, 2)) : -1;
     step.failing = step.collective && below(random, 15) == 0 ? static_cast<int>(below(random, made.ranks)) : -1;
+    step.times = below(random, 4) == 0 ? static_cast<int>(2 + below(random, 8)) : 1;
     step.seed = random();
     made.steps.push_back(step);
   }
@@ -114,8 +123,11 @@ class Rank {
     if (step.meets_before) {
       ASSERT_TRUE(group_.barrier().ok());
     }
-    const int times = step.collective ? 1 : static_cast<int>(below(random, 4));
-    for (int i = 0; i < times; ++i) one(random, step, step.collective ? step.write : below(random, 2) == 0);
+    const int times = step.collective ? step.times : static_cast<int>(below(random, 4));
+    for (int i = 0; i < times; ++i) {
+      if (step.collective) random.seed(step.seed + static_cast<std::uint64_t>(rank_));
+      one(random, step, step.collective ? step.write : below(random, 2) == 0);
+    }
   }
 
   void one(Random& random, const Step& step, bool write) {
@@ -188,29 +200,47 @@ class Rank {
   Offset end_ = 0;
 };
 
-/// A store with other traits.
+/// A store with other traits, which takes its time.
 class OtherFile final : public store::ForwardingFile {
  public:
-  OtherFile(std::unique_ptr<store::File> inner, const store::Traits& traits) : ForwardingFile(std::move(inner)), traits_(traits) {}
+  OtherFile(std::unique_ptr<store::File> inner, const store::Traits& traits, Offset slowest_us)
+      : ForwardingFile(std::move(inner)), traits_(traits), slowest_us_(slowest_us) {}
   [[nodiscard]] const store::Traits& traits() const override { return traits_; }
+  Status read(std::span<store::Transfer> batch) override {
+    wait();
+    return inner_->read(batch);
+  }
+  Status write(std::span<store::Transfer> batch) override {
+    wait();
+    return inner_->write(batch);
+  }
 
  private:
+  /// Now and then, so that medians change.
+  void wait() {
+    if (slowest_us_ == 0) return;
+    const int turn = turns_.fetch_add(1);
+    std::this_thread::sleep_for(std::chrono::microseconds(slowest_us_ * (turn * 7 % 10) / 10));
+  }
+
   store::Traits traits_;
+  Offset slowest_us_;
+  std::atomic<int> turns_{0};
 };
 
 class OtherStore final : public store::Store {
  public:
-  OtherStore(store::Store& inner, const store::Traits& traits) : inner_(inner), traits_(traits) {}
+  OtherStore(store::Store& inner, const Sequence& sequence) : inner_(inner), sequence_(sequence) {}
   Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
     auto opened = inner_.open(path, options);
     if (!opened.ok()) return opened;
-    return std::unique_ptr<store::File>(std::make_unique<OtherFile>(std::move(*opened), traits_));
+    return std::unique_ptr<store::File>(std::make_unique<OtherFile>(std::move(*opened), sequence_.traits, sequence_.slowest_us));
   }
   Status remove(const std::string& path) override { return inner_.remove(path); }
 
  private:
   store::Store& inner_;
-  store::Traits traits_;
+  const Sequence& sequence_;
 };
 
 TEST(MixedCalls, EveryRankSeesWhatItWrote) {
@@ -219,7 +249,7 @@ TEST(MixedCalls, EveryRankSeesWhatItWrote) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Sequence sequence = make_sequence(seed);
     store::MemoryStore memory;
-    OtherStore store(memory, sequence.traits);
+    OtherStore store(memory, sequence);
     comm::run_ranks(
         sequence.ranks, [&](comm::Comm& group) { Rank(sequence, store, group).run(); }, sequence.ranks_per_node);
     if (testing::Test::HasFailure()) return;

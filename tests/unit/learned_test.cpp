@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -231,6 +232,99 @@ TEST(Learned, TheNextFileGoesOnWhereTheLastOneEnded) {
   int measured = 0;
   for (const auto& ratios : learned.own[0].ratios) measured += static_cast<int>(std::count_if(ratios.begin(), ratios.end(), [](float ratio) { return ratio > 0; }));
   EXPECT_EQ(measured, 2);
+}
+
+/// Of several nodes, and slow: what the model says of it is wrong.
+class SharedFile final : public store::ForwardingFile {
+ public:
+  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+    traits_.file_system = "of several nodes";
+    traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
+    traits_.coherent_between_nodes = true;
+  }
+  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
+  Status write(std::span<store::Transfer> batch) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return inner_->write(batch);
+  }
+
+ private:
+  store::Traits traits_;
+};
+
+class SharedStore final : public store::Store {
+ public:
+  explicit SharedStore(store::Store& inner) : inner_(inner) {}
+  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
+    if (!file.ok()) return file;
+    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+ private:
+  store::Store& inner_;
+};
+
+/// Every rank's n-th call of a file: whether its data went by aggregators.
+std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch learn, int calls) {
+  constexpr int kRanks = 4;
+  constexpr Offset kPiece = 8, kPieces = 250;
+  hints::Hints hints = hints::defaults();
+  hints.profile = "tmpfs";
+  hints.learn = learn;
+  std::vector<std::vector<bool>> gathered(kRanks);
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        const int rank = group.topology().rank;
+        trace::FileTrace counted;
+        auto opened = File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, &counted, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        trace::OpTrace quiet(nullptr);
+        View view;
+        view.filetype = access::tile(*access::resized(0, kPiece * kRanks, *access::contiguous(kPiece, *access::elementary(1))), rank * kPiece);
+        view.filetype_size = kPiece;
+        view.contiguous = false;
+        view.ascending = view.in_order = view.writable = true;
+        ASSERT_TRUE((*opened)->set_view(view, 0, quiet, {}).ok());
+        std::vector<std::byte> data(kPiece * kPieces);
+        Request request;
+        request.write = request.collective = true;
+        request.buffer = data.data();
+        request.bytes = kPiece * kPieces;
+        for (int call = 0; call < calls; ++call) {
+          const std::int64_t before = counted.count(trace::Counter::kTwoLayer);
+          {
+            trace::OpTrace trace(&counted);
+            EXPECT_TRUE((*opened)->access(request, trace).status.ok());
+          }
+          gathered[static_cast<std::size_t>(rank)].push_back(counted.count(trace::Counter::kTwoLayer) > before);
+        }
+        EXPECT_TRUE((*opened)->close(quiet).ok());
+      },
+      2);
+  return gathered;
+}
+
+// What gathering took is known to the local aggregators of all nodes alike, in this file and the next.
+TEST(Learned, NodesLearnTogether) {
+  store::MemoryStore inner;
+  SharedStore store(inner);
+  const std::vector<std::vector<bool>> never = gathered_calls(store, hints::Switch::kDisable, 5);
+  EXPECT_EQ(never[0], std::vector<bool>(5, true)) << "as predicted";
+  const std::vector<std::vector<bool>> first = gathered_calls(store, hints::Switch::kAutomatic, 5);
+  const std::vector<std::vector<bool>> second = gathered_calls(store, hints::Switch::kAutomatic, 3);
+  // It is found out at the second call, or at the third where the first one had memory to make, which is not learned.  Then what each rank takes for itself is
+  // found out too, and that is no better.
+  EXPECT_EQ(std::count(first[0].begin(), first[0].begin() + 3, false), 1);
+  EXPECT_TRUE(first[0].front());
+  EXPECT_TRUE(first[0].back());
+  EXPECT_EQ(second[0], std::vector<bool>(3, true)) << "all of that is known";
+  for (std::size_t rank = 0; rank < first.size(); ++rank) {
+    EXPECT_EQ(first[rank], first[0]) << rank;
+    EXPECT_EQ(second[rank], second[0]) << rank;
+  }
 }
 
 TEST(Learned, WhatCannotBeWrittenIsSaid) { EXPECT_FALSE(write_learned("/proc/no/such/place", {}, {})); }

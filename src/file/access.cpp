@@ -294,18 +294,27 @@ bool File::better_alone(const plan::Accessed& all, bool write, int aggregators, 
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
   const plan::Together together =
-      plan::estimate_together(all, write, planned, facts, setting_, domains_, local_per_node_, aggregators);
+      plan::estimate_together(all, write, planned, facts, setting_, placings_[present_].rules, placings_[present_].local_per_node, aggregators);
   if (!learns_together_) return together.alone.seconds <= together.gathered.seconds;
   const plan::Signature signature = plan::signature_of(write, all.fresh, all.bytes, all.pieces, all.end - all.first);
   const std::array<plan::Estimate, 2> both = {together.alone, together.gathered};
-  const plan::Experience::Decision decision = together_experience_.decide(signature, both);
+  const plan::Experience::Decision decision = arrangements_[present_]->experience.decide(signature, both);
   weighed_ = {signature, both[decision.place], decision.expected, decision.tried, true};
   return decision.place == 0;
 }
 
+int File::better_arrangement(const plan::Accessed& all, bool write) {
+  const std::size_t best = plan::best_placing(all, write, setting_, placings_, present_);
+  if (best == present_) return -1;
+  const plan::Placing& placing = placings_[best];
+  const int aggregators = plan::worthwhile_aggregators(all, write, setting_, placing.rules, placing.local_per_node);
+  const plan::Together there = plan::estimate_together(all, write, true, {}, setting_, placing.rules, placing.local_per_node, aggregators);
+  return there.alone.seconds <= there.gathered.seconds ? -1 : static_cast<int>(best);
+}
+
 void File::remember_taken(OpTrace& trace) {
   if (!asked_) return;
-  taken_ = {trace::now_ns() - weighed_since_ns_, team_->memories_made() != made_before_ ? 1 : 0};
+  taken_ = {trace::now_ns() - weighed_since_ns_, arrangements_[present_]->team->memories_made() != made_before_ ? 1 : 0};
   unlearned_ = std::exchange(weighed_, {});
   // What a rank did alone has been counted where it did.
   if (unlearned_.any && model::is_collective(unlearned_.estimate.way)) count_choice(unlearned_.expected, unlearned_.tried, taken_.nanoseconds, trace);
@@ -314,14 +323,15 @@ void File::remember_taken(OpTrace& trace) {
 void File::learn_together(const strategy::Taken& taken) {
   const Weighed weighed = std::exchange(unlearned_, {});
   if (!weighed.any || taken.nanoseconds == strategy::Taken::kUnknown) return;
-  if (taken.prepared != 0 && together_experience_.only_prepares(weighed.signature)) return;
-  together_experience_.note(weighed.signature, weighed.estimate, static_cast<double>(taken.nanoseconds) * 1e-9, weighed.tried);
+  plan::Experience& experience = arrangements_[present_]->experience;
+  if (taken.prepared != 0 && experience.only_prepares(weighed.signature)) return;
+  experience.note(weighed.signature, weighed.estimate, static_cast<double>(taken.nanoseconds) * 1e-9, weighed.tried);
 }
 
 void File::forget_together() {
   weighed_ = unlearned_ = {};
   taken_ = {};
-  together_experience_ = {};
+  for (const std::unique_ptr<Arrangement>& arrangement : arrangements_) arrangement->experience = {};
 }
 
 bool File::tries_gathering() {
@@ -357,32 +367,46 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   const Judge judge = [this, write = request.write](const plan::Accessed& all, int aggregators, bool planned) {
     return better_alone(all, write, aggregators, planned);
   };
-  const strategy::Collective access{.comm = *comm_,
-                                    .team = *team_,
-                                    .placement = placement_,
-                                    .domains = domains_,
-                                    .target = target,
-                                    .write = request.write,
-                                    .file = file,
-                                    .position = position,
-                                    .memory = request.memory,
-                                    .memory_contiguous = request.memory_contiguous,
-                                    .buffer = request.buffer,
-                                    .kept = collective_memory_,
-                                    .bytes = bytes,
-                                    .taken = std::exchange(taken_, {}),
-                                    .learn = [this](const strategy::Taken& taken) { learn_together(taken); },
-                                    .better_alone = may_decline_ ? judge : Judge(),
-                                    .worthwhile = [this, write = request.write](const plan::Accessed& all) {
-                                      return plan::worthwhile_aggregators(all, write, setting_, domains_, local_per_node_);
-                                    },
-                                    .trace = trace};
+  using Guide = std::function<int(const plan::Accessed&)>;
+  const Guide guide = [this, write = request.write](const plan::Accessed& all) { return better_arrangement(all, write); };
+  const auto attempt = [&](const Status& mine, bool may_go_over) {
+    Arrangement& arrangement = *arrangements_[present_];
+    made_before_ = arrangement.team->memories_made();
+    const strategy::Collective access{.comm = *comm_,
+                                      .team = *arrangement.team,
+                                      .placement = arrangement.placement,
+                                      .domains = placings_[present_].rules,
+                                      .target = target,
+                                      .write = request.write,
+                                      .file = file,
+                                      .position = position,
+                                      .memory = request.memory,
+                                      .memory_contiguous = request.memory_contiguous,
+                                      .buffer = request.buffer,
+                                      .kept = arrangement.memory,
+                                      .bytes = bytes,
+                                      .taken = std::exchange(taken_, {}),
+                                      .learn = [this](const strategy::Taken& taken) { learn_together(taken); },
+                                      .better_alone = may_decline_ ? judge : Judge(),
+                                      .worthwhile =
+                                          [this, write = request.write](const plan::Accessed& all) {
+                                            const plan::Placing& placing = placings_[present_];
+                                            return plan::worthwhile_aggregators(all, write, setting_, placing.rules, placing.local_per_node);
+                                          },
+                                      .elsewhere = may_go_over ? guide : Guide(),
+                                      .trace = trace};
+    return strategy::two_phase(access, mine);
+  };
   weighed_ = {};
   weighed_since_ns_ = trace::now_ns();
-  made_before_ = team_->memories_made();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
-  const Result<strategy::Moved> moved = strategy::two_phase(access, shown);
+  Result<strategy::Moved> moved = attempt(shown, may_go_over_ && placings_.size() > 1);
+  // All ranks have come to the call by now, so what rank 0 finds to be the file's size has all that they wrote before.
+  if (moved.ok() && moved->elsewhere >= 0) {
+    may_go_over_ = go_over(static_cast<std::size_t>(moved->elsewhere), {});
+    moved = attempt({}, false);
+  }
   Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
   if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
@@ -391,7 +415,7 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   if (moved->short_of_memory) forget_together();  // it does not go as was decided
   if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
   if (bytes > 0) {
-    trace.count(team_->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
+    trace.count(arrangements_[present_]->team->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
     const Offset pieces = access::pieces_in(file, position, bytes);
     trace.count(Counter::kPieces, pieces);
     if (pieces > 1) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <numeric>
@@ -36,9 +37,9 @@ struct OpenNotice {
   store::Identity identity;
   Offset window_bytes = 0;  ///< 0: no aggregation
   Offset alignment_bytes = 1;
-  int aggregators = 0;
+  std::array<plan::Layers, plan::kLocalNumbersMost> layers{};  ///< ways to place aggregators, the one to begin with in front
+  std::size_t layers_count = 0;
   bool asked_for_aggregators = false;
-  int local_aggregators = 0;  ///< of each node; 0: every rank is one
   bool by_list = false;       ///< rank 0 has a list of nodes to aggregate
   bool may_decline = false;
   plan::Setting setting;
@@ -55,6 +56,24 @@ int aggregators_of(const comm::Topology& topology, const hints::Hints& hints, co
   if (hints.aggregators > 0) return hints.aggregators;
   if (striping.stripe_bytes > 0) return plan::striped_aggregators(striping, topology.size, plan::workers(topology.node_of_rank, processors()));
   return plan::automatic_global(topology.node_of_rank, local_per_node, processors(), interfaces);
+}
+
+/// The ways to place aggregators that are open to choice, for rank 0 to tell.
+void find_layers(const comm::Topology& ranks, const hints::Hints& hints, OpenNotice& notice) {
+  // Nodes of a job are alike, so rank 0's counts for all: that costs no message.
+  int& interfaces = notice.facts.interfaces;
+  interfaces = hints.interfaces > 0 ? hints.interfaces : ranks.node_count > 1 ? network_interfaces() : 1;
+  notice.by_list = !hints.config_list.empty();
+  notice.asked_for_aggregators = hints.aggregators > 0 || notice.by_list;
+  const auto add = [&](int local_per_node) {
+    const int aggregators = aggregators_of(ranks, hints, notice.facts.striping, local_per_node, interfaces);
+    notice.layers[notice.layers_count++] = {local_per_node, aggregators};
+  };
+  const bool open_to_choice = hints.strategy == hints::Strategy::kAutomatic && ranks.node_count > 1 && hints.local_aggregators == 0 && !notice.by_list;
+  if (!open_to_choice) return add(hints.strategy == hints::Strategy::kTwoPhase ? 0 : std::max(1, hints.local_aggregators));
+  std::vector<int> ranks_of_node(static_cast<std::size_t>(ranks.node_count), 0);
+  for (const int node : ranks.node_of_rank) ++ranks_of_node[static_cast<std::size_t>(node)];
+  for (const int number : plan::local_numbers(*std::max_element(ranks_of_node.begin(), ranks_of_node.end()))) add(number);
 }
 
 OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
@@ -158,20 +177,12 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && may_pay;
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
       notice.window_bytes = hints.collective_buffer_bytes;
-    if (hints.strategy != hints::Strategy::kTwoPhase) notice.local_aggregators = std::max(1, hints.local_aggregators);
     if (local.ok() && notice.learns) {
       learned = file->recall_learned(notice.facts, notice.identity, notice.keeps_learned);
-      const bool several_decide = notice.may_decline && (ranks.node_count > 1 || notice.local_aggregators > 1);
+      const bool several_decide = notice.may_decline && (ranks.node_count > 1 || hints.local_aggregators > 1);
       notice.tells_learned = notice.keeps_learned || (several_decide && learned.together_count > 0);
     }
-    if (notice.window_bytes > 0) {
-      // Nodes of a job are alike, so rank 0's counts for all: that costs no message.
-      int& interfaces = notice.facts.interfaces;
-      interfaces = hints.interfaces > 0 ? hints.interfaces : ranks.node_count > 1 ? network_interfaces() : 1;
-      notice.aggregators = aggregators_of(ranks, hints, notice.facts.striping, notice.local_aggregators, interfaces);
-      notice.by_list = !hints.config_list.empty();
-      notice.asked_for_aggregators = hints.aggregators > 0 || notice.by_list;
-    }
+    if (notice.window_bytes > 0) find_layers(ranks, hints, notice);
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -188,27 +199,20 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
   if (rank != 0 && file->learns()) file->recall_own(learned);
-  file->take_over(learned);
+  if (learned.own_count > 0) file->experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
   if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
     file->may_decline_ = notice.may_decline;
-    if (notice.by_list) PENSTOCK_TRY(file->follow_list(notice.aggregators));
-    // Where the ranks of some node share no memory, every rank sends for itself.
-    file->local_per_node_ = notice.local_aggregators;
-    if (!file->join_team(notice.local_aggregators, notice.aggregators)) {
-      file->local_per_node_ = 0;
-      (void)file->join_team(0, notice.aggregators);
-    }
-    const plan::Placement& placement = file->placement_;
-    const auto aggregators = static_cast<int>(placement.global.size());
-    const Offset window_bytes = plan::window_bytes(static_cast<int>(placement.local.size()), notice.window_bytes);
-    file->domains_ = {.aggregators = aggregators,
-                      .asked_for = notice.asked_for_aggregators,
-                      .window_bytes = plan::aligned_window_bytes(file->striping(), aggregators, window_bytes, notice.window_bytes),
-                      .alignment_bytes = notice.alignment_bytes,
-                      .stripe_bytes = file->striping().stripe_bytes,
-                      .stripe_count = file->striping().stripe_count};
+    if (notice.by_list) PENSTOCK_TRY(file->follow_list(notice.layers.front().aggregators));
+    const plan::DomainRules rules{.asked_for = notice.asked_for_aggregators,
+                                  .window_bytes = notice.window_bytes,
+                                  .alignment_bytes = notice.alignment_bytes,
+                                  .stripe_bytes = file->striping().stripe_bytes,
+                                  .stripe_count = file->striping().stripe_count};
+    PENSTOCK_TRY(file->arrange(std::span(notice.layers).first(notice.layers_count), rules));
+    if (learned.together_count > 0)
+      file->arrangements_.front()->experience.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
   }
 
   if (mode.append) {
@@ -294,13 +298,58 @@ Status File::follow_list(int otherwise) {
   return {};
 }
 
-bool File::join_team(int local_per_node, int aggregators) {
+Status File::arrange(std::span<const plan::Layers> layers, const plan::DomainRules& rules) {
+  Status status;
+  try {
+    for (const plan::Layers& numbers : layers) add_arrangement(numbers, rules);
+  } catch (const std::bad_alloc&) {
+    status = Status::failure(Code::kNoMemory, path_ + ": open: no memory to place aggregators");
+  }
+  if (go_over(0, status)) return {};
+  // Where the ranks of some node share no memory, every rank sends for itself.
+  arrangements_.clear();
+  placings_.clear();
+  if (status.ok()) try {
+      add_arrangement({0, layers.front().aggregators}, rules);
+    } catch (const std::bad_alloc&) {
+      status = Status::failure(Code::kNoMemory, path_ + ": open: no memory to place aggregators");
+    }
+  if (go_over(0, status)) return {};
+  return status.ok() ? Status::failure(Code::kNoMemory, path_ + ": open: another rank had no memory to place aggregators") : status;
+}
+
+void File::add_arrangement(const plan::Layers& numbers, plan::DomainRules rules) {
   const comm::Topology& topology = comm_->topology();
-  placement_ = aggregators_of_node_.empty() ? plan::place(topology.node_of_rank, topology.rank, local_per_node, aggregators)
-                                            : plan::place(topology.node_of_rank, topology.rank, local_per_node, aggregators_of_node_);
-  Result<std::unique_ptr<comm::Team>> team = comm_->team(placement_.first, placement_.count);
-  if (team.ok()) team_ = std::move(*team);
-  return comm_->agree(verdict_of(team.status(), topology.rank)).ok();
+  auto made = std::make_unique<Arrangement>();
+  made->placement = aggregators_of_node_.empty()
+                        ? plan::place(topology.node_of_rank, topology.rank, numbers.local_per_node, numbers.aggregators)
+                        : plan::place(topology.node_of_rank, topology.rank, numbers.local_per_node, aggregators_of_node_);
+  rules.aggregators = static_cast<int>(made->placement.global.size());
+  const Offset window_bytes = plan::window_bytes(static_cast<int>(made->placement.local.size()), rules.window_bytes);
+  rules.window_bytes = plan::aligned_window_bytes(striping(), rules.aggregators, window_bytes, rules.window_bytes);
+  placings_.push_back({numbers.local_per_node, rules});
+  arrangements_.push_back(std::move(made));
+}
+
+bool File::go_over(std::size_t to, Status mine) {
+  if (mine.ok() && arrangements_[to]->team == nullptr) {
+    const plan::Placement& placement = arrangements_[to]->placement;
+    try {
+      Result<std::unique_ptr<comm::Team>> team = comm_->team(placement.first, placement.count);
+      mine = team.status();
+      if (team.ok()) arrangements_[to]->team = std::move(*team);
+    } catch (const std::bad_alloc&) {
+      mine = Status::failure(Code::kNoMemory, path_ + ": no memory for a team of aggregators");
+    }
+  }
+  const bool all_have_it = comm_->agree(verdict_of(mine, comm_->topology().rank)).ok();
+  if (all_have_it) present_ = to;
+  return all_have_it;
+}
+
+const std::vector<int>& File::aggregators() const {
+  static const std::vector<int> kNone;
+  return arrangements_.empty() ? kNone : arrangements_.front()->placement.global;
 }
 
 store::OpenOptions File::open_options() const {
@@ -403,7 +452,7 @@ Status File::close(trace::OpTrace& trace) {
   }
   closed_ = true;
   learn_together(taken_);  // no later call does
-  if (experience_.known().empty() && together_experience_.known().empty()) return status;  // nothing was chosen: what is kept is of more use
+  if (experience_.known().empty() && learned_together().empty()) return status;  // nothing was chosen: what is kept is of more use
   if (learns()) keep_for_next_file();
   if (keeps_learned_ && comm_->topology().rank == 0) keep_learned();
   return status;
@@ -436,21 +485,20 @@ void File::recall_own(Learned& learned) const {
 
 void File::keep_for_next_file() {
   try {
-    keep_in_process(like_files(facts_, identity_), experience_.known(), together_experience_.known());
+    keep_in_process(like_files(facts_, identity_), experience_.known(), learned_together());
   } catch (const std::bad_alloc&) {
   }
 }
 
-void File::take_over(const Learned& learned) {
-  if (learned.own_count > 0) experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
-  if (learned.together_count > 0) together_experience_.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
+std::span<const plan::Experience::Known> File::learned_together() const {
+  return arrangements_.empty() ? std::span<const plan::Experience::Known>() : arrangements_[present_]->experience.known();
 }
 
 void File::keep_learned() {
   const comm::Topology& topology = comm_->topology();
   const std::string path = learned_path(facts_.file_system, facts_.profile, topology.size, topology.node_count);
   // Where it cannot be kept, the next run learns anew.
-  if (!path.empty()) (void)write_learned(path, experience_.known(), together_experience_.known());
+  if (!path.empty()) (void)write_learned(path, experience_.known(), learned_together());
 }
 
 void File::note_stripes(std::span<const store::Transfer> batch) {

@@ -186,7 +186,8 @@ class File {
   /// How the storage has the file: what planning may rely on to be the same on all ranks.
   [[nodiscard]] const plan::Striping& striping() const { return facts_.striping; }
   /// The ranks that access the file in collective calls, ascending; none: each rank for itself.
-  [[nodiscard]] const std::vector<int>& aggregators() const { return placement_.global; }
+  /// Where several ways to place them are open to choice, those to begin with.
+  [[nodiscard]] const std::vector<int>& aggregators() const;
   /// Whether the hint cb_config_list says where they are.
   [[nodiscard]] bool follows_config_list() const { return !aggregators_of_node_.empty(); }
   /// A sentence for the log about a hint that the open could not follow; empty when there is none.  On rank 0.
@@ -209,8 +210,21 @@ class File {
   /// Finds out how many aggregators each node has by rank 0's list of nodes: those that cb_nodes asks for, or what the list allows, or what suits a striped file.
   /// `otherwise`: how many there were without a list.  Collective.
   Status follow_list(int otherwise);
-  /// Finds this rank's place among the aggregators.  Collective; false on all ranks where some team cannot be had.
-  bool join_team(int local_per_node, int aggregators);
+  /// One way to place aggregators, and what has been found out by going by it.  Its numbers are in placings_, at the same place.
+  struct Arrangement {
+    plan::Placement placement;
+    std::unique_ptr<comm::Team> team;  ///< of the local aggregator; none: this one was not gone by yet
+    strategy::CollectiveMemory memory;  ///< of the collective access that is under way; they come one after another
+    plan::Experience experience;        ///< of collective accesses, on local aggregators: all of them learn the same, since they have to decide alike
+  };
+  /// Finds this rank's place among so many aggregators.  `rules`: with the most that a window may have.  Throws where there is no memory.
+  void add_arrangement(const plan::Layers& numbers, plan::DomainRules rules);
+  /// All that are open to choice; goes by the first.  Collective; fails on all ranks, where some rank has no memory.
+  Status arrange(std::span<const plan::Layers> layers, const plan::DomainRules& rules);
+  /// Goes by that arrangement from now on.  Collective; false on all ranks where some rank has met a failure, or some team cannot be had.
+  bool go_over(std::size_t to, Status mine);
+  /// The arrangement by which a collective access that all of them know alike had better go; -1: the present one, or each rank for itself.  On local aggregators.
+  int better_arrangement(const plan::Accessed& all, bool write);
   [[nodiscard]] store::OpenOptions open_options() const;
   /// The view in force, for the length of one call: another thread may set another meanwhile.
   class HeldView {
@@ -244,7 +258,7 @@ class File {
   Status see_aggregators_writes(bool wrote_for_others, const Status& mine);  ///< collective
   /// Remembers which stripes of a turn this rank wrote to as an aggregator.
   void note_stripes(std::span<const store::Transfer> batch);
-  [[nodiscard]] bool aggregates() const { return team_ != nullptr && !atomic(); }
+  [[nodiscard]] bool aggregates() const { return !arrangements_.empty() && !atomic(); }
   Outcome move(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   Outcome move_piece(store::File& store_file, const Request& request, Offset offset, trace::OpTrace& trace);
   /// Whether all ranks had better move their own data in a collective access that all of them know alike.  On local aggregators.
@@ -274,7 +288,7 @@ class File {
   void keep_learned();
   void keep_for_next_file();
   [[nodiscard]] LikeFiles like_files(const OpenedFacts& facts, const store::Identity& identity) const;
-  void take_over(const Learned& learned);
+  [[nodiscard]] std::span<const plan::Experience::Known> learned_together() const;
   bool keeps_learned_ = false;  ///< rank 0's hint
   [[nodiscard]] bool learns() const { return hints().learn != hints::Switch::kDisable; }
   [[nodiscard]] bool tries_gathering();
@@ -313,22 +327,22 @@ class File {
   std::mutex hints_mutex_;
   std::vector<std::unique_ptr<const hints::Hints>> hints_kept_;  ///< all that were in force: workers and other threads read them without a lock
   std::atomic<const hints::Hints*> hints_;                       ///< one of them
-  std::unique_ptr<comm::Team> team_;  ///< of the local aggregator; none: every rank moves its own data
+  // Which one is gone by is found for each new pattern of a collective access; these come one after another.
+  std::vector<std::unique_ptr<Arrangement>> arrangements_;  ///< none: every rank moves its own data
+  std::vector<plan::Placing> placings_;  ///< the same on all ranks, and from open() on
+  std::size_t present_ = 0;
+  bool may_go_over_ = true;  ///< no team was lacking so far: the same on all ranks
   std::vector<int> aggregators_of_node_;  ///< by the hint; empty: evenly
   std::string remark_;
-  plan::Placement placement_;
-  plan::DomainRules domains_;     ///< among the global aggregators
   std::vector<bool> stripes_written_;  ///< of a turn; as an aggregator.  Collective accesses come one after another
   std::atomic<bool> wrote_by_itself_{false};  ///< since other nodes were shown; kept only where they do not see it anyway
   std::atomic<bool> wrote_since_read_{false};  ///< by itself, since a collective read was told the size that came of it
-  int local_per_node_ = 0;        ///< local aggregators of a node; 0: every rank is one.  The same on all ranks
   bool may_decline_ = false;      ///< a call may find that every rank had better move its own data
   plan::Setting setting_;         ///< the same on all ranks, but for the ranks of this one's node
-  // What was learned of this rank's own accesses, which may come from several threads, and of collective ones, which come one after another; there only local
-  // aggregators learn, and all of them the same: they have to decide alike.
+  // What was learned of this rank's own accesses, which may come from several threads.
   std::mutex experience_mutex_;
   plan::Experience experience_;
-  plan::Experience together_experience_;
+  // Of collective ones.
   bool learns_together_ = false;  ///< as rank 0's hint says
   Weighed weighed_;               ///< in the collective access that is under way
   bool asked_ = false;            ///< whether it is to go by aggregators or not
@@ -340,7 +354,6 @@ class File {
   // which make the same calls in the same order.
   int calls_to_skip_ = 0;
   int skipped_last_ = 0;
-  strategy::CollectiveMemory collective_memory_;  ///< of the collective access that is under way; they come one after another
 
   const bool calls_may_overlap_;
   mutable std::mutex view_mutex_;  ///< guards view_ where calls may overlap

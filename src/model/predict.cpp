@@ -191,7 +191,7 @@ double communicating(const Scene& scene, const Flow& flow) {
   // The busiest node sends its share, or receives that of the aggregators it has.
   const double node_bytes = scene.work.bytes / std::min<double>(scene.work.nodes, flow.aggregators);
   const double staying = std::max(0.0, flow.foreign - flow.crossing);
-  return messages * between.startup + node_bytes * flow.crossing * between.per_byte + node_bytes * staying * inside.per_byte;
+  return messages * between.startup * scene.busy + node_bytes * flow.crossing * between.per_byte + node_bytes * staying * inside.per_byte;
 }
 
 /// An aggregator reads or writes its domain, a window for each round: one request each where there are no holes.  Holes are read over, and written around.
@@ -224,8 +224,8 @@ Seconds aggregated(const Scene& scene, const Candidate& candidate) {
   (flow.members > 1 ? seconds.gather : seconds.copy) = copies;
   seconds.file = file;
   seconds.communicate = messages;
-  const double vote = steps(flow.teams / scene.work.nodes) * scene.figures.network_inside.step * scene.busy +
-                      steps(scene.work.nodes) * scene.figures.network_between.step;
+  const double vote =
+      (steps(flow.teams / scene.work.nodes) * scene.figures.network_inside.step + steps(scene.work.nodes) * scene.figures.network_between.step) * scene.busy;
   seconds.exchange = vote;
   if (!scene.work.planned) {
     // Each team's description goes to the aggregators it reaches, a long one in parts, and each of those reads and joins all it got, about as fast as it
@@ -238,10 +238,9 @@ Seconds aggregated(const Scene& scene, const Candidate& candidate) {
     seconds.merge = (heard * told + flow.members * whole) / sizeof(double) * scene.figures.memory.piece;
   }
   seconds.wait = scene.agreement();
-  if (flow.members > 1) {
-    const double woken = std::max(0.0, scene.q - scene.work.processors) * kWake;
-    seconds.wait += 2 * flow.rounds * (steps(flow.members) * scene.figures.network_inside.step * scene.busy + woken);
-  }
+  const double woken = std::max(0.0, scene.q - scene.work.processors) * kWake;
+  if (flow.members > 1) seconds.wait += 2 * flow.rounds * (steps(flow.members) * scene.figures.network_inside.step * scene.busy + woken);
+  if (flow.foreign > 0 && scene.work.nodes > 1) seconds.wait += flow.rounds * woken;  // who waits for a message needs a processor again, too
   return seconds;
 }
 

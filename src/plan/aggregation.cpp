@@ -127,10 +127,18 @@ Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_no
   return placement;
 }
 
+std::vector<int> local_numbers(int ranks_in_node) {
+  std::vector<int> numbers{1};
+  while (numbers.size() + 1 < kLocalNumbersMost && numbers.back() * 2 < ranks_in_node) numbers.push_back(numbers.back() * 2);
+  if (ranks_in_node > 1) numbers.push_back(0);
+  return numbers;
+}
+
 int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors, int interfaces) {
   constexpr int kWhereOneCopies = 4;
   const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
-  const int of_a_node = local_per_node > 0 ? interfaces : std::clamp(processors, 1, std::max(kWhereOneCopies, interfaces));
+  const int copying = std::clamp(processors, 1, std::max(kWhereOneCopies, interfaces));
+  const int of_a_node = local_per_node == 0 ? copying : std::max(interfaces, std::min(local_per_node, copying));
   return std::min(nodes * of_a_node, static_cast<int>(node_of_rank.size()));
 }
 

@@ -37,8 +37,19 @@ Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_no
 /// Requires: a number for each node, and one that is more than 0.
 Placement place(const std::vector<int>& node_of_rank, int rank, int local_per_node, const std::vector<int>& global_of_node);
 
+/// How many aggregators: local ones of each node (0: every rank is one), and global ones in all.
+struct Layers {
+  int local_per_node = 0;
+  int aggregators = 1;
+};
+
+/// Numbers of local aggregators of a node that are worth a thought where nobody asked for one, for nodes of up to `ranks_in_node` ranks: one, ever twice as many,
+/// and then every rank (0).  At most kLocalNumbersMost; one only where there is one rank.
+constexpr std::size_t kLocalNumbersMost = 8;
+std::vector<int> local_numbers(int ranks_in_node);
+
 /// How many global aggregators where nobody asked for a number.  Two-phase: of each node as many as `processors` and ranks allow, up to four or one for each of
-/// its network `interfaces`: one alone copies for all.  Two-layer (`local_per_node` > 0): one for each interface, since its team copies with it.
+/// its network `interfaces`: one alone copies for all.  Two-layer (`local_per_node` > 0): one for each interface, since its team copies with it, or as many as there are teams up to that.
 /// Requires: processors > 0, interfaces > 0 and no more than a machine has.
 int automatic_global(const std::vector<int>& node_of_rank, int local_per_node, int processors, int interfaces);
 

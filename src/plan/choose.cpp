@@ -131,15 +131,40 @@ Together estimate_together(const Accessed& all, bool write, bool planned, const 
   return together;
 }
 
+namespace {
+
+struct Aggregators {
+  int count;
+  double seconds;
+};
+
+Aggregators best_aggregators(const model::Workload& work, const Setting& setting, const Placing& placing) {
+  const DomainRules& rules = placing.rules;
+  const auto seconds_of = [&](int count) { return model::predict(setting.figures, work, gathering(rules, placing.local_per_node, count)).sum(); };
+  Aggregators best{rules.aggregators, seconds_of(rules.aggregators)};
+  if (rules.asked_for || rules.striped()) return best;
+  for (int count = rules.aggregators / 2; count > 0; count /= 2)
+    if (const double seconds = seconds_of(count); seconds <= best.seconds) best = {count, seconds};
+  return best;
+}
+
+}  // namespace
+
 int worthwhile_aggregators(const Accessed& all, bool write, const Setting& setting, const DomainRules& rules, int local_per_node) {
   if (rules.asked_for || rules.striped() || rules.aggregators == 1 || all.first == all.end) return rules.aggregators;
+  return best_aggregators(workload_of(all, write, true, setting), setting, {local_per_node, rules}).count;
+}
+
+std::size_t best_placing(const Accessed& all, bool write, const Setting& setting, std::span<const Placing> placings, std::size_t present) {
+  if (placings.size() == 1 || all.first == all.end) return present;
   const model::Workload work = workload_of(all, write, true, setting);
-  int best = rules.aggregators;
-  double least = model::predict(setting.figures, work, gathering(rules, local_per_node, best)).sum();
-  for (int count = best / 2; count > 0; count /= 2) {
-    const double seconds = model::predict(setting.figures, work, gathering(rules, local_per_node, count)).sum();
-    if (seconds > least) continue;
-    best = count;
+  std::size_t best = present;
+  double least = best_aggregators(work, setting, placings[present]).seconds * Experience::kHysteresis;
+  for (std::size_t i = 0; i < placings.size(); ++i) {
+    if (i == present) continue;
+    const double seconds = best_aggregators(work, setting, placings[i]).seconds;
+    if (seconds >= least) continue;
+    best = i;
     least = seconds;
   }
   return best;

@@ -79,4 +79,14 @@ Together estimate_together(const Accessed& all, bool write, bool planned, const 
 /// least once its plan is kept; of numbers that take as long, the least.  The same on all ranks that pass the same.  O(log^2) predictions.
 int worthwhile_aggregators(const Accessed& all, bool write, const Setting& setting, const DomainRules& rules, int local_per_node);
 
+/// One way to place aggregators: local ones of a node (0: every rank is one), and the global ones among them.
+struct Placing {
+  int local_per_node = 0;
+  DomainRules rules;
+};
+
+/// By which of them the call takes least once its plan is kept; the one that is `present` where no other takes clearly less (Experience::kHysteresis), since
+/// going over to another is not free.  The same on all ranks that pass the same.  O(placings * log(aggregators)^2) predictions.
+std::size_t best_placing(const Accessed& all, bool write, const Setting& setting, std::span<const Placing> placings, std::size_t present);
+
 }  // namespace penstock::plan

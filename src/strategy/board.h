@@ -36,10 +36,11 @@ struct Told {
 struct Plan {
   std::int32_t stop = 0;         ///< some rank failed: nothing is moved
   std::int32_t declined = 0;     ///< every rank moves its own data
+  std::int64_t elsewhere = -1;   ///< or it is begun anew there
   std::int64_t recalled = 0;     ///< the kept plan by which all go; 0: none
   Offset shift = 0;              ///< so far on in the file
   Offset file_bytes = 0;         ///< reads end there
-  plan::FileDomains domains;
+  plan::FileDomains domains = {};
   std::int64_t claims = 0;
   Offset staging_bytes = 0;      ///< of one slot
 };

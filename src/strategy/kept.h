@@ -49,6 +49,7 @@ struct KeptGaps {
 struct KeptPlan {
   std::int64_t number = 0;    ///< the same on all ranks: of the call that made it
   bool exchanged = false;     ///< global aggregators know the claims of those that reach them
+  int elsewhere = -1;         ///< it goes by other aggregators, as Collective::elsewhere() says; -1: by these
 
   // Of every rank.
   access::Claim own;            ///< bytes 0: nothing

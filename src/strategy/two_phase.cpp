@@ -206,6 +206,7 @@ class Engine {
     if (!agreed && !stop_ && may_decline()) return Moved{.declined = true, .short_of_memory = true};
     if (!agreed || stop_) return outcome({.stopped = true});
     if (declined_) return outcome({.declined = true});
+    if (elsewhere_ >= 0) return outcome({.elsewhere = elsewhere_});
     if (leads())
       fail_if(lead());
     else
@@ -265,7 +266,7 @@ class Engine {
       if (!alone()) fail_if(hear());
     }
     // The members of a team go on alike, also where one of them has failed since: its failure is told in the agreement.
-    if (!stop_ && !declined_ && (!alone() || failure_.ok())) fail_if(share_buffers());
+    if (!stop_ && !idle() && (!alone() || failure_.ok())) fail_if(share_buffers());
   }
 
   /// Runs what may be short of memory.
@@ -362,6 +363,9 @@ class Engine {
     return {};
   }
 
+  /// Nothing is moved by this call's aggregators.
+  [[nodiscard]] bool idle() const { return declined_ || elsewhere_ >= 0; }
+
   [[nodiscard]] bool may_decline() const { return access_.better_alone != nullptr; }
 
   /// On a local aggregator, going by a plan once more.
@@ -404,6 +408,10 @@ class Engine {
   Status go_by(const Candidate& candidate, Offset file_bytes) {
     plan_ = plans().use(candidate.plan);
     shift_ = candidate.shift == Candidate::kAnywhere ? 0 : candidate.shift;
+    if (plan_->elsewhere >= 0 && access_.elsewhere != nullptr) {
+      elsewhere_ = plan_->elsewhere;
+      return {};
+    }
     declined_ = would_decline(*plan_, shift_);
     if (declined_) return {};
     if (!plan_->exchanged) {
@@ -504,12 +512,13 @@ class Engine {
 
   [[nodiscard]] Plan recalled() const {
     return {.declined = declined_ ? 1 : 0,
+            .elsewhere = elsewhere_,
             .recalled = plan_->number,
             .shift = shift_,
             .file_bytes = file_bytes_,
             .domains = domains_,
             .claims = static_cast<std::int64_t>(walks_.size()),
-            .staging_bytes = declined_ ? 0 : most_in_a_round()};
+            .staging_bytes = idle() ? 0 : most_in_a_round()};
   }
 
   /// The local aggregator tells its members by what plan all go, and they hear it.
@@ -529,6 +538,7 @@ class Engine {
     plan_ = plans().use(plan.recalled);
     shift_ = plan.shift;
     declined_ = plan.declined != 0;
+    elsewhere_ = static_cast<int>(plan.elsewhere);
     file_bytes_ = plan.file_bytes;
     take_domains(plan.domains);
     claims_ = plan.claims;
@@ -548,13 +558,14 @@ class Engine {
     try {
       auto kept = std::make_unique<KeptPlan>();
       kept->number = number_;
-      kept->exchanged = !declined_;
+      kept->exchanged = !idle();
+      kept->elsewhere = elsewhere_;
       kept->own = own_.claim;
       kept->own_claim = own_claim_;
       if (whole_.has_value()) kept->whole = whole_->claim;
       if (leads()) kept->accessed = accessed_by_all();
       kept->aggregators = taking_part_;
-      if (leads() && !declined_) keep_teams(*kept);
+      if (leads() && !idle()) keep_teams(*kept);
       plans().keep(std::move(kept));
     } catch (const std::bad_alloc&) {
     }
@@ -646,8 +657,9 @@ class Engine {
     guarded([this] { return expect_peers(); });
     PENSTOCK_TRY(hear_of_failures());
     if (stop_) return {};
-    declined_ = may_decline() && access_.better_alone(all, taking_part_, false);
-    if (declined_) return {};
+    if (access_.elsewhere != nullptr) elsewhere_ = access_.elsewhere(all);
+    declined_ = elsewhere_ < 0 && may_decline() && access_.better_alone(all, taking_part_, false);
+    if (idle()) return {};
     PENSTOCK_TRY(exchange_claims());
     if (stop_) return {};
     if (!access_.write) cut_at_end_of_file();
@@ -957,8 +969,8 @@ class Engine {
     const PhaseScope phase(access_.trace, Phase::kGather);
     if (leads()) {
       board_->plan() = {.stop = 1};
-      if (declined_ && failure_.ok())
-        board_->plan() = {.declined = 1};
+      if (idle() && failure_.ok())
+        board_->plan() = {.declined = declined_ ? 1 : 0, .elsewhere = elsewhere_};
       else if (!stop_ && failure_.ok())
         guarded([this] { return tell(); });
     }
@@ -966,7 +978,8 @@ class Engine {
     const Plan& plan = board_->plan();
     stop_ = plan.stop != 0;
     declined_ = plan.declined != 0;
-    if (stop_ || declined_) return {};
+    elsewhere_ = static_cast<int>(plan.elsewhere);
+    if (stop_ || idle()) return {};
     file_bytes_ = plan.file_bytes;
     take_domains(plan.domains);
     claims_ = plan.claims;
@@ -1528,6 +1541,7 @@ class Engine {
   Status failure_;         ///< the first that this rank met
   bool stop_ = false;      ///< some rank failed before anything was moved
   bool declined_ = false;  ///< every rank moves its own data
+  int elsewhere_ = -1;     ///< the call is begun anew by other aggregators
   int aggregator_ = -1;    ///< where this rank's local aggregator stands among the global ones
   int place_ = -1;         ///< and among those that have a file domain
   plan::FileDomains domains_;  ///< of this call

@@ -57,6 +57,9 @@ struct Collective {
   std::function<bool(const plan::Accessed&, int aggregators, bool planned)> better_alone;
   /// How many of the global aggregators take part in what all of them access: the same on all local aggregators.
   std::function<int(const plan::Accessed&)> worthwhile;
+  /// By which other aggregators the call had better go: a number that the caller knows the meaning of, the same on all local aggregators; -1: by these, or by none.
+  /// Asked before better_alone(), of accesses that have no plan yet.  Empty, on all ranks alike: never by others.
+  std::function<int(const plan::Accessed&)> elsewhere;
   trace::OpTrace& trace;
 };
 
@@ -64,6 +67,7 @@ struct Collective {
 struct Moved {
   Offset bytes = 0;
   bool declined = false;  ///< on all ranks alike: better_alone() said so, or there was no memory; nothing has been moved
+  int elsewhere = -1;     ///< on all ranks alike: what Collective::elsewhere() said, where that was not -1; nothing has been moved
   bool short_of_memory = false;  ///< the latter, also on all alike
   bool stopped = false;   ///< another rank failed before anything was moved
 };

@@ -1,10 +1,13 @@
 // Independent accesses mixed with collective ones, in which ranks may hand their data to each other: every rank must see what it wrote itself, by whatever call,
 // without any call of the others in between, and reads must end where the file ends.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -33,6 +36,7 @@ struct Step {
   bool new_view = false;
   int atomic = -1;   ///< becomes so; -1: stays
   int failing = -1;  ///< this rank has met a failure before
+  bool alike = false;  ///< collective, and all ranks access as much, of one stretch of the file
   int times = 1;     ///< a collective one is carried out so often at the same place: by kept plans, and by what the calls before it took
   std::uint64_t seed = 0;
 };
@@ -47,7 +51,24 @@ struct Sequence {
   std::vector<Step> steps;
 };
 
-Sequence make_sequence(std::uint64_t seed) {
+/// A profile by which few aggregators are best for few bytes, for messages are dear, and many for many.
+class TurningProfile {
+ public:
+  TurningProfile() : path_(std::filesystem::temp_directory_path() / ("penstock-turning-" + std::to_string(getpid()) + ".toml")) {
+    std::string text = "[profile]\nversion = 1\nname = \"turning\"\nbased_on = \"lustre\"\n[network.between]\nstartup = 0.05\nstep = 1e-6\n";
+    for (const char* direction : {"read", "write"})
+      text += std::string("[storage.") + direction + "]\ndevice_call = 1e-6\ndevice_random_call = 10.0\ndevice_per_byte = 0.01\ndevice_ranks = 100.0\n";
+    std::ofstream(path_) << text;
+  }
+  ~TurningProfile() { std::filesystem::remove(path_); }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// `turning`: the path of such a profile.
+Sequence make_sequence(std::uint64_t seed, const std::string& turning) {
   Random random(seed);
   Sequence made;
   made.ranks = static_cast<int>(1 + below(random, 14));
@@ -62,7 +83,14 @@ Sequence make_sequence(std::uint64_t seed) {
   made.hints.aggregators = static_cast<int>(below(random, made.ranks + 1));
   made.block = 1 + below(random, 12);
   constexpr const char* kProfiles[] = {"hdd", "ssd", "nvm", "tmpfs", "lustre"};
-  made.hints.profile = kProfiles[below(random, 5)];
+  const Offset profile = below(random, 8);
+  made.hints.profile = profile < 5 ? kProfiles[profile] : turning;
+  if (profile >= 5) {
+    made.hints.strategy = hints::Strategy::kAutomatic;
+    made.hints.local_aggregators = made.hints.aggregators = 0;
+    made.traits.node_local = false;
+    made.ranks_per_node = static_cast<int>(1 + below(random, (made.ranks + 1) / 2));
+  }
   made.slowest_us = below(random, 3) == 0 ? below(random, 2000) : 0;
   const Offset count = 4 + below(random, 14);
   for (Offset i = 0; i < count; ++i) {
@@ -75,6 +103,7 @@ Sequence make_sequence(std::uint64_t seed) {
     step.atomic = below(random, 10) == 0 ? static_cast<int>(below(random, 2)) : -1;
     step.failing = step.collective && below(random, 15) == 0 ? static_cast<int>(below(random, made.ranks)) : -1;
     step.times = below(random, 4) == 0 ? static_cast<int>(2 + below(random, 8)) : 1;
+    step.alike = step.collective && below(random, 3) == 0;
     step.seed = random();
     made.steps.push_back(step);
   }
@@ -132,7 +161,11 @@ class Rank {
 
   void one(Random& random, const Step& step, bool write) {
     const Offset most = below(random, 3) == 0 ? 400 : 60;
-    const Offset position = below(random, most), bytes = step.collective && below(random, 5) == 0 ? 0 : below(random, most);
+    Offset position = below(random, most), bytes = step.collective && below(random, 5) == 0 ? 0 : below(random, most);
+    if (step.alike) {
+      position = static_cast<Offset>(step.seed % 5) * sequence_.block;
+      bytes = static_cast<Offset>(1 + step.seed / 5 % 30) * sequence_.block;
+    }
     std::vector<std::byte> data(static_cast<std::size_t>(bytes) + 1);
     for (Offset i = 0; write && i < bytes; ++i) data[static_cast<std::size_t>(i)] = static_cast<std::byte>(1 + below(random, 255));
     file::Request request;
@@ -244,10 +277,11 @@ class OtherStore final : public store::Store {
 };
 
 TEST(MixedCalls, EveryRankSeesWhatItWrote) {
+  const TurningProfile turning;
   const std::uint64_t count = cases(40);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const Sequence sequence = make_sequence(seed);
+    const Sequence sequence = make_sequence(seed, turning.path());
     store::MemoryStore memory;
     OtherStore store(memory, sequence);
     comm::run_ranks(

@@ -117,6 +117,35 @@ int aggregators(const Accessed& all, bool write, DomainRules rules) {
   return worthwhile_aggregators(all, write, nodes, rules, 1);
 }
 
+TEST(Choose, AggregatorsArePlacedAsPaysForThePattern) {
+  Setting nodes = setting_of("lustre", 16);
+  nodes.nodes = 2;
+  nodes.ranks_in_node = nodes.processors = 8;
+  const DomainRules few{.aggregators = 2, .window_bytes = kMiB}, many{.aggregators = 8, .window_bytes = kMiB};
+  const std::vector<Placing> placings = {{1, few}, {4, many}, {0, many}};
+  for (const bool write : {false, true}) {
+    const Accessed large = dealt_out(1024 * kMiB, 4096), small = dealt_out(4096, 64);
+    const std::size_t best = best_placing(large, write, nodes, placings, 0);
+    EXPECT_NE(best, 0U) << "more aggregators make the file system faster, and there are no more than local ones";
+    EXPECT_EQ(best_placing(large, write, nodes, placings, best), best);
+    EXPECT_EQ(best_placing(small, write, nodes, std::span(placings).first(1), 0), 0U);
+    EXPECT_EQ(best_placing({}, write, nodes, placings, 1), 1U) << "nothing is accessed";
+    nodes.figures.network_between.startup = 1e-3;
+    EXPECT_EQ(best_placing(small, write, nodes, placings, 2), 0U) << "the fewest messages";
+    // What is little better is not gone over to.
+    nodes.figures = setting_of("lustre", 16).figures;
+    const auto seconds_by = [&](std::size_t placing) {
+      const DomainRules& rules = placings[placing].rules;
+      const int local = placings[placing].local_per_node;
+      return estimate_together(small, write, true, {}, nodes, rules, local, worthwhile_aggregators(small, write, nodes, rules, local)).gathered.seconds;
+    };
+    for (std::size_t present = 0; present < placings.size(); ++present) {
+      const std::size_t chosen = best_placing(small, write, nodes, placings, present);
+      EXPECT_TRUE(chosen == present || seconds_by(chosen) < Experience::kHysteresis * seconds_by(present)) << present;
+    }
+  }
+}
+
 TEST(Choose, AsManyAggregatorsTakePartAsPay) {
   DomainRules rules{.aggregators = 32, .window_bytes = kMiB};
   for (const bool write : {false, true}) {

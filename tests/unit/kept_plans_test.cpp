@@ -98,6 +98,32 @@ hints::Hints hints_for(hints::Strategy strategy) {
   return hints;
 }
 
+/// Of all nodes, so that gathering is open to choice.
+class SharedFile final : public store::ForwardingFile {
+ public:
+  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+    traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
+    traits_.coherent_between_nodes = true;
+  }
+  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
+
+ private:
+  store::Traits traits_;
+};
+
+class SharedStore final : public store::Store {
+ public:
+  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
+    if (!file.ok()) return file;
+    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+ private:
+  store::MemoryStore inner_;
+};
+
 void with_file(const std::function<void(Session&)>& body) {
   for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
     store::MemoryStore store;
@@ -349,6 +375,35 @@ std::vector<std::pair<std::int64_t, Offset>> listed(const Ballot& ballot) {
   std::vector<std::pair<std::int64_t, Offset>> list;
   for (int i = 0; i < ballot.count; ++i) list.emplace_back(ballot.candidates[static_cast<std::size_t>(i)].plan, ballot.candidates[static_cast<std::size_t>(i)].shift);
   return list;
+}
+
+// With one local aggregator of each of two nodes only two ranks would access a file system that four make faster.
+TEST(OtherAggregators, APatternGoesOverToThoseThatSuitItAndStaysThere) {
+  SharedStore store;
+  hints::Hints hints = hints::defaults();
+  hints.profile = "lustre";
+  hints.learn = hints::Switch::kDisable;
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        Session session(group, store, hints);
+        const Call large{dealt(session.rank, 4096, 256), 0, 0, 256 * 4096}, small{dealt(session.rank, 8, 100), 0, 0, 800};
+        EXPECT_FALSE(session.reuses(small));
+        EXPECT_TRUE(session.reuses(small));
+        EXPECT_EQ(session.count(Counter::kTwoLayer), 2);
+        EXPECT_FALSE(session.reuses(large));
+        EXPECT_EQ(session.count(Counter::kTwoPhase), 1);
+        for (int call = 0; call < 3; ++call) {
+          Call again = large;
+          again.write = call % 2 == 0;
+          EXPECT_TRUE(session.reuses(again)) << "the first call found out who accesses what";
+          EXPECT_EQ(session.moved, large.bytes);
+        }
+        EXPECT_EQ(session.count(Counter::kTwoPhase), 4);
+        EXPECT_EQ(session.count(Counter::kTwoLayer), 2);
+        EXPECT_EQ(session.file->aggregators().size(), 2U) << "those that it began with";
+      },
+      2);
 }
 
 TEST(Ballots, WhatAllCanGoByIsLeft) {

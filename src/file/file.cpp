@@ -59,7 +59,8 @@ int aggregators_of(const comm::Topology& topology, const hints::Hints& hints, co
 }
 
 /// The ways to place aggregators that are open to choice, for rank 0 to tell.
-void find_layers(const comm::Topology& ranks, const hints::Hints& hints, OpenNotice& notice) {
+/// `last`: by how many local aggregators of a node the last such file went.
+void find_layers(const comm::Topology& ranks, const hints::Hints& hints, int last, OpenNotice& notice) {
   // Nodes of a job are alike, so rank 0's counts for all: that costs no message.
   int& interfaces = notice.facts.interfaces;
   interfaces = hints.interfaces > 0 ? hints.interfaces : ranks.node_count > 1 ? network_interfaces() : 1;
@@ -74,6 +75,9 @@ void find_layers(const comm::Topology& ranks, const hints::Hints& hints, OpenNot
   std::vector<int> ranks_of_node(static_cast<std::size_t>(ranks.node_count), 0);
   for (const int node : ranks.node_of_rank) ++ranks_of_node[static_cast<std::size_t>(node)];
   for (const int number : plan::local_numbers(*std::max_element(ranks_of_node.begin(), ranks_of_node.end()))) add(number);
+  const auto all = std::span(notice.layers).first(notice.layers_count);
+  const auto begins = std::find_if(all.begin(), all.end(), [&](const plan::Layers& layers) { return layers.local_per_node == last; });
+  if (begins != all.end()) std::rotate(all.begin(), begins, begins + 1);
 }
 
 OpenedFacts facts_of(const store::Traits& traits, Offset size_bytes) {
@@ -182,7 +186,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
       const bool several_decide = notice.may_decline && (ranks.node_count > 1 || hints.local_aggregators > 1);
       notice.tells_learned = notice.keeps_learned || (several_decide && learned.together_count > 0);
     }
-    if (notice.window_bytes > 0) find_layers(ranks, hints, notice);
+    if (notice.window_bytes > 0) find_layers(ranks, hints, learned.local_per_node, notice);
   }
   if (group.topology().size > 1) {
     PhaseScope waiting(op, Phase::kWait);
@@ -485,7 +489,8 @@ void File::recall_own(Learned& learned) const {
 
 void File::keep_for_next_file() {
   try {
-    keep_in_process(like_files(facts_, identity_), experience_.known(), learned_together());
+    keep_in_process(like_files(facts_, identity_), experience_.known(), learned_together(),
+                    placings_.empty() ? Learned::kUnknown : placings_[present_].local_per_node);
   } catch (const std::bad_alloc&) {
   }
 }

@@ -132,8 +132,9 @@ Learned recall_from_process(const LikeFiles& files) {
   return found == process.entries.end() ? Learned() : found->learned;
 }
 
-void keep_in_process(const LikeFiles& files, std::span<const Experience::Known> own, std::span<const Experience::Known> together) {
+void keep_in_process(const LikeFiles& files, std::span<const Experience::Known> own, std::span<const Experience::Known> together, int local_per_node) {
   Learned learned;
+  learned.local_per_node = local_per_node;
   learned.own_count = take_over(own, learned.own);
   learned.together_count = take_over(together, learned.together);
   Process& process = Process::get();

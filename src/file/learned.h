@@ -18,6 +18,8 @@ struct Learned {
   Kept together{};
   std::int32_t own_count = 0;
   std::int32_t together_count = 0;
+  std::int32_t local_per_node = kUnknown;  ///< local aggregators of a node by which the last file's collective accesses went; not kept from run to run
+  static constexpr std::int32_t kUnknown = -1;
 };
 
 /// Where that of such runs is: in penstock/learned of $XDG_STATE_HOME, or of ~/.local/state; empty when neither is an absolute path.
@@ -44,6 +46,7 @@ struct LikeFiles {
 /// Local; for any thread.  The last kLikeFilesKept of them.
 constexpr std::size_t kLikeFilesKept = 32;
 Learned recall_from_process(const LikeFiles& files);
-void keep_in_process(const LikeFiles& files, std::span<const plan::Experience::Known> own, std::span<const plan::Experience::Known> together);
+void keep_in_process(const LikeFiles& files, std::span<const plan::Experience::Known> own, std::span<const plan::Experience::Known> together,
+                     int local_per_node = Learned::kUnknown);
 
 }  // namespace penstock::file

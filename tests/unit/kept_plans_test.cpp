@@ -1,5 +1,6 @@
 // Which collective calls go by the plan of an earlier one, and what that saves.  That the right bytes are moved either way is for the property test.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -379,9 +380,11 @@ std::vector<std::pair<std::int64_t, Offset>> listed(const Ballot& ballot) {
 
 // With one local aggregator of each of two nodes only two ranks would access a file system that four make faster.
 TEST(OtherAggregators, APatternGoesOverToThoseThatSuitItAndStaysThere) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "with one processor there are no more aggregators than nodes";
   SharedStore store;
   hints::Hints hints = hints::defaults();
   hints.profile = "lustre";
+  hints.interfaces = 1;
   hints.learn = hints::Switch::kDisable;
   comm::run_ranks(
       kRanks,
@@ -402,6 +405,27 @@ TEST(OtherAggregators, APatternGoesOverToThoseThatSuitItAndStaysThere) {
         EXPECT_EQ(session.count(Counter::kTwoPhase), 4);
         EXPECT_EQ(session.count(Counter::kTwoLayer), 2);
         EXPECT_EQ(session.file->aggregators().size(), 2U) << "those that it began with";
+      },
+      2);
+}
+
+TEST(OtherAggregators, TheNextFileBeginsWithThoseThatTheLastOneEndedWith) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "with one processor there are no more aggregators than nodes";
+  SharedStore store;
+  hints::Hints hints = hints::defaults();
+  hints.profile = "lustre";
+  hints.interfaces = 1;
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        const Call large{dealt(group.topology().rank, 4096, 256), 0, 0, 256 * 4096};
+        for (int file = 0; file < 2; ++file) {
+          Session session(group, store, hints);
+          EXPECT_EQ(session.file->aggregators().size(), file == 0 ? 2U : 4U);
+          (void)session.reuses(large);
+          EXPECT_EQ(session.count(Counter::kTwoPhase), 1);
+          EXPECT_EQ(session.count(Counter::kTwoLayer), 0);
+        }
       },
       2);
 }

@@ -185,8 +185,9 @@ TEST(Learned, AProcessRemembersTheLastOfLikeFiles) {
   const std::array<Experience::Known, 2> own = {known(true, 20), known(false, 10)};
   const std::array<Experience::Known, 1> together = {known(true, 30)};
   keep_in_process(files, together, {});
-  keep_in_process(files, own, together);
+  keep_in_process(files, own, together, 4);
   const Learned learned = recall_from_process(files);
+  EXPECT_EQ(learned.local_per_node, 4);
   ASSERT_EQ(learned.own_count, 2);
   ASSERT_EQ(learned.together_count, 1);
   EXPECT_EQ(learned.own[1].signature, own[1].signature);

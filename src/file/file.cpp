@@ -323,16 +323,18 @@ Status File::open_store() {
 
 void File::wait_for_background(const std::function<bool()>& over) {
   std::unique_lock lock(pending_mutex_);
-  if (!comm_->background_needs_help()) {
+  if (comm_->topology().size == 1) {
     pending_changed_.wait(lock, over);
     return;
   }
-  constexpr std::chrono::microseconds kNap(50);
+  std::chrono::microseconds nap(50);
+  constexpr std::chrono::microseconds kLongestNap(1000);
   while (!over()) {
     lock.unlock();
     comm_->help_background();
     lock.lock();
-    pending_changed_.wait_for(lock, kNap, over);
+    pending_changed_.wait_for(lock, nap, over);
+    if (!comm_->background_needs_help()) nap = std::min(2 * nap, kLongestNap);
   }
 }
 

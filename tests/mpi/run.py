@@ -4,7 +4,7 @@
 A source file says in its first lines how it wants to be run (the comment sign of its language, then):
     ranks: 1 3 4                 numbers of ranks, one run for each
     run: NAME=VALUE ... ARGS     one more way to run it (environment and arguments); without such a line: once, plain
-    thorough: RANKS: ARGS        a long run, with RANKS ranks, that only --thorough does
+    thorough: RANKS: ARGS        a long run, with RANKS ranks, that only --thorough does; several numbers are as many runs
     time limit: 60               seconds for one run, five times that for a long one
     reported by: SANITIZER: ARGS  a run under this sanitizer (thread, address) only, which passes when it reports something inside the library
     preloaded only               makes sense with Penstock preloaded only
@@ -51,7 +51,7 @@ class Program:
     source: Path
     ranks: list[int] = field(default_factory=lambda: [1, 3, 4])
     runs: list[str] = field(default_factory=list)
-    thorough_runs: list[tuple[int, str]] = field(default_factory=list)
+    thorough_runs: list[tuple[list[int], str]] = field(default_factory=list)
     reported_runs: list[tuple[str, str]] = field(default_factory=list)
     time_limit: int = 60
     preloaded_only: bool = False
@@ -68,7 +68,7 @@ class Program:
     def variants(self) -> list["Variant"]:
         usual = [Variant(text, self.ranks, self.time_limit, thorough=False) for text in self.runs]
         long = [
-            Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True)
+            Variant(text, ranks, self.time_limit * THOROUGH_IS_LONGER, thorough=True)
             for ranks, text in self.thorough_runs
         ]
         reported = [Variant(text, self.ranks, self.time_limit, False, by) for by, text in self.reported_runs]
@@ -102,7 +102,7 @@ def read_program(source: Path) -> Program:
             program.runs.append(value)
         elif key == "thorough":
             ranks, _, text = value.partition(":")
-            program.thorough_runs.append((int(ranks), text.strip()))
+            program.thorough_runs.append(([int(word) for word in ranks.split()], text.strip()))
         elif key == "reported by":
             sanitizer, _, text = value.partition(":")
             program.reported_runs.append((sanitizer.strip(), text.strip()))

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "comm/mpi/topology.h"
 #include "mpi/errors.h"
 #include "mpi/progress.h"
 #include "mpi/real.h"
@@ -34,6 +35,7 @@ struct Operation {
 };
 
 bool world_errors_are_fatal() {
+  if (!comm::world_is_there()) return true;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler) != MPI_SUCCESS) return true;
   bool fatal = handler == MPI_ERRORS_ARE_FATAL;

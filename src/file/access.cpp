@@ -610,9 +610,10 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
       local = outcome.status;
     }
     // Where nobody can be asked from here (several nodes, less than MPI_THREAD_MULTIPLE, an MPI that calls nobody back) each rank reports its own verdict.
-    if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
+    const bool agreed = request.collective && comm_->may_agree_in_background();
+    if (agreed) local = agree_in_order(local);
     outcome.status = local;
-    if (request.collective && !local.ok()) note_gathering(false);
+    if (agreed && !local.ok()) note_gathering(false);  // what only this rank knows must not put it out of step
     if (together && local.ok()) learn_together(trace);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();

@@ -180,9 +180,19 @@ Outcome File::carry_out(const View& view, const Request& request, Offset positio
   }
   // Between nodes the lock is MPI's doing; where that failed, nothing keeps the others out.
   if (Status works = comm_->words_and_lock(); !works.ok()) return {works.with_context(path_ + ": atomic mode"), 0};
-  Outcome outcome = move(view, request, position, trace);
+  Outcome outcome;
+  if (!request.write) outcome.status = see_other_nodes(trace);
+  if (outcome.status.ok()) outcome = move(view, request, position, trace);
+  if (request.write && outcome.status.ok()) outcome.status = see_other_nodes(trace);
   comm_->unlock(request.write);
   return outcome;
+}
+
+Status File::see_other_nodes(OpTrace& trace) {
+  if (ranks_see_each_other()) return {};
+  PhaseScope syncing(trace, Phase::kSync);
+  PENSTOCK_TRY(open_store());
+  return opened_.load(std::memory_order_acquire)->sync().with_context(path_ + ": atomic mode");
 }
 
 namespace {

@@ -241,6 +241,8 @@ class File {
   /// Before and after an access by aggregators of other nodes, where nodes do not see each other's writes: every rank sees what it wrote itself,
   /// whoever wrote it for it and whoever reads it for it (MPI 4.1 section 14.6.1).
   Status show_own_writes();
+  /// In atomic mode, where nodes do not see each other's writes: what this one wrote is shown, what it has of others' is forgotten (MPI 4.1 section 14.6.1).
+  Status see_other_nodes(trace::OpTrace& trace);
   Status see_aggregators_writes(bool wrote_for_others, const Status& mine);  ///< collective
   /// Remembers which stripes of a turn this rank wrote to as an aggregator.
   void note_stripes(std::span<const store::Transfer> batch);

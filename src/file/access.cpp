@@ -81,13 +81,14 @@ Result<Offset> File::claim_position(const View& view, const Request& request) {
   }
   const Result<Offset> position = position_of_etype(view, start, request.bytes);
   if (!position.ok() && request.pointer == Pointer::kIndividual) individual_.fetch_sub(etypes, std::memory_order_relaxed);
+  if (!position.ok() && request.pointer == Pointer::kShared) comm_->fetch_add(view.shared_word, -etypes);
   return position;
 }
 
 Result<Offset> File::position_of_etype(const View& view, Offset etype, Offset bytes) const {
   Offset position = 0;
   Offset end = 0;
-  if (!checked_multiply(etype, view.etype_size, position) || !checked_add(position, bytes, end) ||
+  if (etype < 0 || !checked_multiply(etype, view.etype_size, position) || !checked_add(position, bytes, end) ||
       (view.contiguous && !checked_add(view.contiguous_start, end, end)) || (!view.contiguous && wraps(view, position, bytes)))
     return Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(bytes) + " bytes at etype " +
                                                 std::to_string(etype) + " ends beyond the largest offset");
@@ -107,6 +108,12 @@ Result<Offset> File::claim_ordered(const View& view, const Request& request, Sta
     works = shared_pointer_works();
     if (works.ok()) base = comm_->fetch_add(view.shared_word, total);
     if (works.ok()) works = shared_pointer_works();
+    if (works.ok()) {
+      Offset bytes = INT64_MAX;
+      if (!checked_multiply(total, view.etype_size, bytes)) bytes = INT64_MAX;
+      works = position_of_etype(view, base, bytes).status();
+      if (!works.ok()) comm_->fetch_add(view.shared_word, -total);
+    }
     if (!works.ok()) base = kNowhere;
   }
   if (comm_->topology().size > 1) PENSTOCK_TRY(comm_->broadcast(&base, sizeof base, 0));

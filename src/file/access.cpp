@@ -1,6 +1,7 @@
 // Data access on an open file: from a request to a position, a strategy, an agreement.
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -594,19 +595,28 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, Start
     moved = carry_out(*view, request, *position, trace);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
-  Worker* worker = &Worker::independent();
   {
     std::lock_guard lock(pending_mutex_);
     ++pending_count_;
-    if (in_order) {
-      ++pending_collectives_;
-      if (collective_worker_ == nullptr) collective_worker_ = std::make_unique<Worker>();
-      worker = collective_worker_.get();
-    }
+    if (in_order) ++pending_collectives_;
   }
-  auto job = [this, view, request, position, local, pending, moved] { run_pending(view, request, position, local, pending, moved); };
-  if (!worker->post(job)) job();
+  bool posted = false;
+  try {
+    posted = worker(in_order).post([this, view, request, position, local, pending, moved] { run_pending(view, request, position, local, pending, moved); });
+  } catch (const std::bad_alloc&) {
+  }
+  if (posted) return pending;
+  // No thread or no memory to be had for it: then here and now, behind those that are under way.
+  if (in_order) wait_for_background([this] { return pending_collectives_ == 1; });
+  run_pending(view, request, position, local, pending, moved);
   return pending;
+}
+
+Worker& File::worker(bool in_order) {
+  if (!in_order) return Worker::independent();
+  std::lock_guard lock(pending_mutex_);
+  if (collective_worker_ == nullptr) collective_worker_ = std::make_unique<Worker>();
+  return *collective_worker_;
 }
 
 void File::run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,

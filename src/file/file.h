@@ -296,6 +296,8 @@ class File {
   Result<Offset> shared_position(const View& view);
   [[nodiscard]] Result<Offset> place_of(const View& view, Offset offset_etypes) const;  ///< absolute, in bytes
   Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
+  /// The thread for accesses in the background, those that agree `in_order` or others.  Throws where there is no memory.
+  Worker& worker(bool in_order);
   /// `moved`: what came of it, where that had to be done before.
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
                    const std::shared_ptr<Pending>& pending, const std::optional<Outcome>& moved);

@@ -15,17 +15,17 @@
 // thorough: 3: --cases 1000 --seed 20243
 // thorough: 3: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 1000 --seed 20244
 // Every strategy on every number of ranks, on nodes of 1 to 4 ranks and on one: small buffers for many rounds, aggregators by number and by stripe.
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=independent PENSTOCK_RANKS_PER_NODE=2 --test random_cases --cases 120 --shared-out --seed 31
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=mapped PENSTOCK_RANKS_PER_NODE=3 --test random_cases --cases 120 --shared-out --seed 32
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=sieved;ind_rd_buffer_size=512;ind_wr_buffer_size=512 --test random_cases --cases 120 --shared-out --seed 33
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=sieved PENSTOCK_RANKS_PER_NODE=2 --multiple --test random_cases --cases 120 --shared-out --seed 34
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=1 --test random_cases --cases 120 --shared-out --seed 35
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=2;cb_buffer_size=4096 --multiple --test random_cases --cases 120 --shared-out --seed 36
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_buffer_size=4096 PENSTOCK_LUSTRE_LAYOUT=1k:3 PENSTOCK_RANKS_PER_NODE=3 --test random_cases --cases 120 --shared-out --seed 37
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 --test random_cases --cases 120 --shared-out --seed 38
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;penstock_local_aggregators=2;cb_nodes=3;cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=4 --multiple --test random_cases --cases 120 --shared-out --seed 39
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 PENSTOCK_LUSTRE_LAYOUT=512:2 PENSTOCK_RANKS_PER_NODE=2 --test random_cases --cases 120 --shared-out --seed 40
-// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=3 --multiple --test random_cases --cases 120 --shared-out --seed 41
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=independent PENSTOCK_RANKS_PER_NODE=2 --test random_cases --cases 100 --shared-out --seed 31
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=mapped PENSTOCK_RANKS_PER_NODE=3 --test random_cases --cases 100 --shared-out --seed 32
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=sieved;ind_rd_buffer_size=512;ind_wr_buffer_size=512 --test random_cases --cases 100 --shared-out --seed 33
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=sieved PENSTOCK_RANKS_PER_NODE=2 --multiple --test random_cases --cases 100 --shared-out --seed 34
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=1 --test random_cases --cases 100 --shared-out --seed 35
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=2;cb_buffer_size=4096 --multiple --test random_cases --cases 100 --shared-out --seed 36
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_buffer_size=4096 PENSTOCK_LUSTRE_LAYOUT=1k:3 PENSTOCK_RANKS_PER_NODE=3 --test random_cases --cases 100 --shared-out --seed 37
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 --test random_cases --cases 100 --shared-out --seed 38
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;penstock_local_aggregators=2;cb_nodes=3;cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=4 --multiple --test random_cases --cases 100 --shared-out --seed 39
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 PENSTOCK_LUSTRE_LAYOUT=512:2 PENSTOCK_RANKS_PER_NODE=2 --test random_cases --cases 100 --shared-out --seed 40
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=3 --multiple --test random_cases --cases 100 --shared-out --seed 41
 // time limit: 300
 #include "calls.h"
 

@@ -112,9 +112,11 @@ class Comm {
   /// True when lock() and unlock() may be called from a thread of ours.
   [[nodiscard]] virtual bool may_lock_in_background() const = 0;
 
-  /// True when a thread of the program that waits for one of ours has to call help_background() again and again: it carries errands, and returns at once.
-  [[nodiscard]] virtual bool background_needs_help() const { return false; }
+  /// A thread of the program that waits for one of ours calls it again and again: it carries errands and lets MPI go on, and returns at once.  What the other
+  /// thread waits for may depend, through another rank, on a message that this program sent before (MPI 4.1 section 3.5).
   virtual void help_background() {}
+  /// True when our thread gets on only then: whoever waits had better not sleep long.
+  [[nodiscard]] virtual bool background_needs_help() const { return false; }
 
   /// True when the program may make calls from several threads at the same time.
   [[nodiscard]] virtual bool calls_may_overlap() const = 0;

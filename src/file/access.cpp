@@ -1,6 +1,7 @@
 // Data access on an open file: from a request to a position, a strategy, an agreement.
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -81,13 +82,14 @@ Result<Offset> File::claim_position(const View& view, const Request& request) {
   }
   const Result<Offset> position = position_of_etype(view, start, request.bytes);
   if (!position.ok() && request.pointer == Pointer::kIndividual) individual_.fetch_sub(etypes, std::memory_order_relaxed);
+  if (!position.ok() && request.pointer == Pointer::kShared) comm_->fetch_add(view.shared_word, -etypes);
   return position;
 }
 
 Result<Offset> File::position_of_etype(const View& view, Offset etype, Offset bytes) const {
   Offset position = 0;
   Offset end = 0;
-  if (!checked_multiply(etype, view.etype_size, position) || !checked_add(position, bytes, end) ||
+  if (etype < 0 || !checked_multiply(etype, view.etype_size, position) || !checked_add(position, bytes, end) ||
       (view.contiguous && !checked_add(view.contiguous_start, end, end)) || (!view.contiguous && wraps(view, position, bytes)))
     return Status::failure(Code::kArgument, path_ + ": an access of " + std::to_string(bytes) + " bytes at etype " +
                                                 std::to_string(etype) + " ends beyond the largest offset");
@@ -107,6 +109,12 @@ Result<Offset> File::claim_ordered(const View& view, const Request& request, Sta
     works = shared_pointer_works();
     if (works.ok()) base = comm_->fetch_add(view.shared_word, total);
     if (works.ok()) works = shared_pointer_works();
+    if (works.ok()) {
+      Offset bytes = INT64_MAX;
+      if (!checked_multiply(total, view.etype_size, bytes)) bytes = INT64_MAX;
+      works = position_of_etype(view, base, bytes).status();
+      if (!works.ok()) comm_->fetch_add(view.shared_word, -total);
+    }
     if (!works.ok()) base = kNowhere;
   }
   if (comm_->topology().size > 1) PENSTOCK_TRY(comm_->broadcast(&base, sizeof base, 0));
@@ -180,9 +188,19 @@ Outcome File::carry_out(const View& view, const Request& request, Offset positio
   }
   // Between nodes the lock is MPI's doing; where that failed, nothing keeps the others out.
   if (Status works = comm_->words_and_lock(); !works.ok()) return {works.with_context(path_ + ": atomic mode"), 0};
-  Outcome outcome = move(view, request, position, trace);
+  Outcome outcome;
+  if (!request.write) outcome.status = see_other_nodes(trace);
+  if (outcome.status.ok()) outcome = move(view, request, position, trace);
+  if (request.write && outcome.status.ok()) outcome.status = see_other_nodes(trace);
   comm_->unlock(request.write);
   return outcome;
+}
+
+Status File::see_other_nodes(OpTrace& trace) {
+  if (ranks_see_each_other()) return {};
+  PhaseScope syncing(trace, Phase::kSync);
+  PENSTOCK_TRY(open_store());
+  return opened_.load(std::memory_order_acquire)->sync().with_context(path_ + ": atomic mode");
 }
 
 namespace {
@@ -616,19 +634,28 @@ std::shared_ptr<Pending> File::start(const Request& request, Status local, Start
     moved = carry_out(*view, request, *position, trace);
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();
-  Worker* worker = &Worker::independent();
   {
     std::lock_guard lock(pending_mutex_);
     ++pending_count_;
-    if (in_order) {
-      ++pending_collectives_;
-      if (collective_worker_ == nullptr) collective_worker_ = std::make_unique<Worker>();
-      worker = collective_worker_.get();
-    }
+    if (in_order) ++pending_collectives_;
   }
-  auto job = [this, view, request, position, local, pending, moved] { run_pending(view, request, position, local, pending, moved); };
-  if (!worker->post(job)) job();
+  bool posted = false;
+  try {
+    posted = worker(in_order).post([this, view, request, position, local, pending, moved] { run_pending(view, request, position, local, pending, moved); });
+  } catch (const std::bad_alloc&) {
+  }
+  if (posted) return pending;
+  // No thread or no memory to be had for it: then here and now, behind those that are under way.
+  if (in_order) wait_for_background([this] { return pending_collectives_ == 1; });
+  run_pending(view, request, position, local, pending, moved);
   return pending;
+}
+
+Worker& File::worker(bool in_order) {
+  if (!in_order) return Worker::independent();
+  std::lock_guard lock(pending_mutex_);
+  if (collective_worker_ == nullptr) collective_worker_ = std::make_unique<Worker>();
+  return *collective_worker_;
 }
 
 void File::run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
@@ -649,9 +676,10 @@ void File::run_pending(const std::shared_ptr<const View>& view, const Request& r
       local = outcome.status;
     }
     // Where nobody can be asked from here (several nodes, less than MPI_THREAD_MULTIPLE, an MPI that calls nobody back) each rank reports its own verdict.
-    if (request.collective && comm_->may_agree_in_background()) local = agree_in_order(local);
+    const bool agreed = request.collective && comm_->may_agree_in_background();
+    if (agreed) local = agree_in_order(local);
     outcome.status = local;
-    if (request.collective && !local.ok()) note_gathering(false);
+    if (agreed && !local.ok()) note_gathering(false);  // what only this rank knows must not put it out of step
     if (together) local.ok() ? remember_taken(trace) : forget_together();
   }
   const bool in_order = request.collective && comm_->may_agree_in_background();

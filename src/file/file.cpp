@@ -388,16 +388,18 @@ Status File::open_store() {
 
 void File::wait_for_background(const std::function<bool()>& over) {
   std::unique_lock lock(pending_mutex_);
-  if (!comm_->background_needs_help()) {
+  if (comm_->topology().size == 1) {
     pending_changed_.wait(lock, over);
     return;
   }
-  constexpr std::chrono::microseconds kNap(50);
+  std::chrono::microseconds nap(50);
+  constexpr std::chrono::microseconds kLongestNap(1000);
   while (!over()) {
     lock.unlock();
     comm_->help_background();
     lock.lock();
-    pending_changed_.wait_for(lock, kNap, over);
+    pending_changed_.wait_for(lock, nap, over);
+    if (!comm_->background_needs_help()) nap = std::min(2 * nap, kLongestNap);
   }
 }
 
@@ -556,10 +558,16 @@ Result<Offset> File::byte_offset(Offset offset_etypes) const { return place_of(*
 
 Result<Offset> File::place_of(const View& view, Offset offset_etypes) const {
   Offset position = 0;
-  if (offset_etypes < 0 || !checked_multiply(offset_etypes, view.etype_size, position))
-    return Status::failure(Code::kArgument, path_ + ": offset " + std::to_string(offset_etypes) + " etypes is not a place in the view");
-  if (view.contiguous) return view.contiguous_start + position;
-  return access::offset_of(view.filetype, position);
+  Offset place = view.filetype.displacement;  // where a view without data begins, which has no other place
+  bool there = offset_etypes >= 0 && checked_multiply(offset_etypes, view.etype_size, position);
+  if (there && view.contiguous) there = checked_add(view.contiguous_start, position, place);
+  if (there && !view.contiguous && view.filetype_size == 0) there = position == 0;
+  if (there && !view.contiguous && view.filetype_size > 0) {
+    place = access::offset_of(view.filetype, position);
+    there = place < INT64_MAX;  // what it says of offsets beyond
+  }
+  if (there) return place;
+  return Status::failure(Code::kArgument, path_ + ": offset " + std::to_string(offset_etypes) + " etypes is not a place in the view");
 }
 
 Result<Offset> File::end_in_etypes(const View& view) {

@@ -255,6 +255,8 @@ class File {
   /// Before and after an access by aggregators of other nodes, where nodes do not see each other's writes: every rank sees what it wrote itself,
   /// whoever wrote it for it and whoever reads it for it (MPI 4.1 section 14.6.1).
   Status show_own_writes();
+  /// In atomic mode, where nodes do not see each other's writes: what this one wrote is shown, what it has of others' is forgotten (MPI 4.1 section 14.6.1).
+  Status see_other_nodes(trace::OpTrace& trace);
   Status see_aggregators_writes(bool wrote_for_others, const Status& mine);  ///< collective
   /// Remembers which stripes of a turn this rank wrote to as an aggregator.
   void note_stripes(std::span<const store::Transfer> batch);
@@ -312,6 +314,8 @@ class File {
   Result<Offset> shared_position(const View& view);
   [[nodiscard]] Result<Offset> place_of(const View& view, Offset offset_etypes) const;  ///< absolute, in bytes
   Result<WriteRight> write_right(store::File& store_file, const hints::Hints& asked);
+  /// The thread for accesses in the background, those that agree `in_order` or others.  Throws where there is no memory.
+  Worker& worker(bool in_order);
   /// `moved`: what came of it, where that had to be done before.
   void run_pending(const std::shared_ptr<const View>& view, const Request& request, Result<Offset> position, Status local,
                    const std::shared_ptr<Pending>& pending, const std::optional<Outcome>& moved);

@@ -2,7 +2,7 @@
 #include "file/worker.h"
 
 #include <csignal>
-#include <system_error>
+#include <exception>
 
 #include "comm/errands.h"
 
@@ -27,7 +27,7 @@ bool Worker::post(std::function<void()> job) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for it
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       return false;
     }

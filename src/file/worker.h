@@ -18,7 +18,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  /// False when no thread can be had: the caller then runs the job itself.
+  /// False when no thread can be had: the caller then runs the job itself.  Throws, having done nothing, where there is no memory to keep the job.
   [[nodiscard]] bool post(std::function<void()> job);
 
   /// The process's worker for accesses that wait for nobody.

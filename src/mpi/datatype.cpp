@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "access/convert.h"
+#include "comm/mpi/topology.h"
 #include "mpi/datarep.h"
 #include "mpi/errors.h"
 #include "mpi/real.h"
@@ -475,7 +476,9 @@ Result<Offset> elements_of(MPI_Datatype datatype) {
 
 Status check_committed(MPI_Datatype datatype, const Decoded& decoded) {
   if (decoded.committed.load(std::memory_order_relaxed)) return {};
-  // MPI has no question for it, but its own calls refuse what is not committed.  Asked on a communicator whose errors only return.
+  // MPI has no question for it, but its own calls refuse what is not committed.  Asked on a communicator whose errors only return, which a program of sessions
+  // does not let us have for long: there it is not asked.
+  if (!comm::world_is_there()) return {};
   static std::mutex mutex;
   static MPI_Comm quiet = MPI_COMM_NULL;
   std::lock_guard lock(mutex);

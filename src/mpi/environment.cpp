@@ -9,6 +9,7 @@
 #include <span>
 #include <sstream>
 
+#include "comm/mpi/topology.h"
 #include "mpi/errors.h"
 #include "store/emulated/emulated_store.h"
 #include "store/fault/fault_store.h"
@@ -80,7 +81,7 @@ store::Store& make_store() {
     return *posix;
   }
   int rank = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (comm::world_is_there()) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::erase_if(*rules, [rank](const store::FaultRule& rule) { return rule.rank >= 0 && rule.rank != rank; });
   static auto* const faulty = new store::FaultStore(*posix, std::make_shared<store::FaultPlan>(std::move(*rules)));
   return *faulty;

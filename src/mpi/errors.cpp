@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "comm/mpi/topology.h"
 #include "mpi/error_classes.h"  // generated from table/errors.toml
 #include "mpi/handles.h"
 #include "mpi/real.h"
@@ -224,6 +225,14 @@ Status ErrorHandler::set(MPI_Errhandler handler) {
   } else if (handler == MPI_ERRORS_ABORT) {
     made.kind_ = Kind::kAbort;
 #endif
+  } else if (!comm::world_is_there()) {
+    // A program of sessions: there is no communicator for a native file.  What the handler runs is known where C or Fortran made it through us, and that is enough.
+    std::lock_guard lock(handlers_mutex);
+    const auto known = known_handlers().find(handler);
+    if (known == known_handlers().end() || known->second.made_by == Caller::kCxx)
+      return Status::failure(Code::kUnsupported, "set_errhandler: an error handler of this language needs a program that calls MPI_Init");
+    made.kind_ = known->second.made_by == Caller::kC ? Kind::kC : Kind::kFortran;
+    made.function_ = known->second.function;
   } else {
     if (!native_open.exists() || !native_set_errhandler.exists() || !native_get_errhandler.exists() || !native_c2f.exists())
       return Status::failure(Code::kUnsupported, "set_errhandler: the MPI library has no file functions to keep this error handler with");
@@ -253,7 +262,7 @@ Status ErrorHandler::get(MPI_Errhandler* handler) const {
 #ifdef OPEN_MPI
     // Open MPI counts references to predefined handlers too, and MPI_Errhandler_free takes one away: the program must get a real one, and only
     // the native library gives them out.  Its own null file, which nobody else uses, holds the handler for that moment.
-    if (native_set_errhandler.exists() && native_get_errhandler.exists()) {
+    if (comm::world_is_there() && native_set_errhandler.exists() && native_get_errhandler.exists()) {
       std::lock_guard lock(shadow_mutex);
       PENSTOCK_TRY(status_from_mpi(native_set_errhandler(MPI_FILE_NULL, given_), "get_errhandler"));
       const int got = native_get_errhandler(MPI_FILE_NULL, handler);
@@ -264,6 +273,7 @@ Status ErrorHandler::get(MPI_Errhandler* handler) const {
     *handler = given_;
     return {};
   }
+  if (shadow_ == nullptr) return Status::failure(Code::kUnsupported, "get_errhandler: only a program that calls MPI_Init can ask for a handler of its own");
   return status_from_mpi(native_get_errhandler(shadow_->native, handler), "get_errhandler");
 }
 

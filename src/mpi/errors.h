@@ -45,7 +45,7 @@ class ErrorHandler {
   MPI_Errhandler given_;
   MPI_File_errhandler_function* function_ = nullptr;
   struct Shadow;
-  Shadow* shadow_ = nullptr;  ///< keeps a handler of the program alive; null for predefined ones
+  Shadow* shadow_ = nullptr;  ///< keeps a handler of the program alive; null for predefined ones, and where there are only sessions
 };
 
 /// MPI_File_create_errhandler: remembers the function behind the handler.

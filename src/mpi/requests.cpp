@@ -15,7 +15,7 @@
 #include <mutex>
 #include <vector>
 
-#include "comm/errands.h"
+#include "comm/mpi/topology.h"
 #include "mpi/errors.h"
 #include "mpi/progress.h"
 #include "mpi/real.h"
@@ -35,6 +35,7 @@ struct Operation {
 };
 
 bool world_errors_are_fatal() {
+  if (!comm::world_is_there()) return true;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler) != MPI_SUCCESS) return true;
   bool fatal = handler == MPI_ERRORS_ARE_FATAL;
@@ -84,26 +85,24 @@ void complete(Operation* operation) {
   if (!operation->completed.exchange(true)) PMPI_Grequest_complete(operation->request);
 }
 
+/// Called again and again by MPICH's Wait of one request, which does nothing else meanwhile, and by its Test family.
 int poll(void* state, MPI_Status*) {
   auto* operation = static_cast<Operation*>(state);
-  (void)comm::Errands::of_process().progress();
   if (operation->pending->done()) {
     complete(operation);
   } else {
+    operation->open->file->comm().help_background();
     sched_yield();  // the program only waits; the worker may need this core
   }
   return MPI_SUCCESS;
 }
 
-/// Called by MPICH's Wait family; has to return with all of them complete.  MPI goes on meanwhile: what we wait for may depend, through another
-/// rank, on a message of this one.
+/// Called by MPICH's Wait family; has to return with all of them complete.
 int wait_for(int count, void** states, double, MPI_Status*) {
   for (int i = 0; i < count; ++i) {
     auto* operation = static_cast<Operation*>(states[i]);
     while (!operation->pending->done()) {
-      (void)comm::Errands::of_process().progress();
-      int arrived = 0;
-      PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &arrived, MPI_STATUS_IGNORE);
+      operation->open->file->comm().help_background();
       sched_yield();
     }
     complete(operation);

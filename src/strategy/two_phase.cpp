@@ -1246,8 +1246,10 @@ class Engine {
     team_.take(step.round, [&](const Agenda::Entry& part, Offset end) {
       if (part.aggregator == place_) return;
       const Offset bytes = end - part.position;
-      std::byte* data = access_.buffer + memory_position(part.position);
-      if (!direct()) {
+      std::byte* data = nullptr;
+      if (direct()) {
+        data = access_.buffer + memory_position(part.position);
+      } else {
         data = buffers_.staging(i) + staged;
         buffers_.place(i, part.index, part.aggregator) = staged;
         staged += bytes;

@@ -13,12 +13,14 @@ namespace {
 
 /// What counts as much: more than the lists of a few bytes that are asked for in the middle of it all, and than what ranks that are threads keep messages in.
 constexpr std::size_t kMuch = 600;
+/// Requests of this thread for less are always granted.
+thread_local std::size_t least_refused = kMuch;
 /// So many requests for much are granted to this thread yet; below 0: all.
 thread_local int granted = -1;
 thread_local bool refused = false;
 
 void* allocated(std::size_t bytes) {
-  if (bytes >= kMuch && granted >= 0 && granted-- == 0) {
+  if (bytes >= least_refused && granted >= 0 && granted-- == 0) {
     refused = true;
     throw std::bad_alloc();
   }
@@ -31,6 +33,9 @@ void* allocated(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return allocated(bytes); }
 void* operator new[](std::size_t bytes) { return allocated(bytes); }
+// Those of a sanitizer would not go with the delete below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -166,6 +171,50 @@ TEST(OutOfMemory, OfOneRankKeepsNobodyWaiting) {
           if (testing::Test::HasFailure()) return;
         }
   EXPECT_GT(failures, 100);
+}
+
+TEST(OutOfMemory, OfWhoeverStartsAnAccessKeepsCloseFromNothing) {
+  // Any request for memory at all: the start either says so and has begun nothing, or the access is carried out.
+  for (const bool collective : {false, true}) {
+    int thrown = 0, carried_out = 0;
+    bool ran_out = true;
+    for (int granted_now = 0; ran_out; ++granted_now) {
+      store::MemoryStore store;
+      comm::run_ranks(1, [&](comm::Comm& group) {
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints::defaults(), nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        file::File& file = **opened;
+        std::byte byte{7};
+        file::Request request;
+        request.write = true;
+        request.collective = collective;
+        request.buffer = &byte;
+        request.bytes = 1;
+        std::shared_ptr<file::Pending> pending;
+        refused = false;
+        least_refused = 1;
+        granted = granted_now;
+        try {
+          pending = file.start(request, {}, file::File::Starting::kNeverWaits, {}, {});
+        } catch (const std::bad_alloc&) {
+          ++thrown;
+        }
+        granted = -1;
+        least_refused = kMuch;
+        ran_out = std::exchange(refused, false);
+        if (pending != nullptr) {
+          file.wait(*pending);
+          EXPECT_TRUE(pending->outcome().status.ok()) << pending->outcome().status.text();
+          EXPECT_EQ(*file.size(), 1);
+          if (ran_out) ++carried_out;
+        }
+        trace::OpTrace trace(nullptr);
+        EXPECT_TRUE(file.close(trace).ok());
+      });
+    }
+    EXPECT_GT(thrown, 0);
+    EXPECT_GT(carried_out, 0);
+  }
 }
 
 }  // namespace

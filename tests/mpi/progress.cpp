@@ -5,6 +5,7 @@
 // run: PENSTOCK_HINTS=penstock_strategy=two_phase PENSTOCK_RANKS_PER_NODE=2 --test nonblocking_collective_completes_while_others_are_in_other_calls
 // run: PENSTOCK_HINTS=penstock_strategy=two_layer PENSTOCK_RANKS_PER_NODE=2 --test nonblocking_collective_completes_while_others_are_in_other_calls
 // run: PENSTOCK_HINTS=penstock_strategy=two_phase PENSTOCK_RANKS_PER_NODE=1 --mixed --test nonblocking_collective_completes_while_others_are_in_other_calls
+// run: OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_TLS=posix,self --test messages_go_on_while_a_rank_waits_in_any_collective_call
 #include "calls.h"
 
 using check::open_on_world;
@@ -223,6 +224,55 @@ TEST(messages_to_itself_across_a_wait) {
   CHECK_OK(MPI_Wait(&requests[2], MPI_STATUS_IGNORE));
   CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
   CHECK_EQ(in[99999], previous);
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(messages_go_on_while_a_rank_waits_in_any_collective_call) {
+  // Rank 0 has sent something large to all others, and waits for them in a call of the file; they receive it before they make theirs (MPI 4.1 section
+  // 3.5: who is inside of MPI lets his sends proceed).  Where the receiver fetches them by itself that shows little: see the run that forbids it.
+  MPI_File file;
+  if (!open_file(&file)) return;
+  std::vector<int> large(200000, 7);
+  const auto with_messages_under_way = [&](const std::string& what, const auto& body) {
+    if (check::flag("--verbose") && check::rank == 0) std::fprintf(stderr, "  %s\n", what.c_str());
+    std::vector<MPI_Request> sent;
+    if (check::rank == 0)
+      for (int to = 1; to < check::size; ++to)
+        MPI_Isend(large.data(), static_cast<int>(large.size()), MPI_INT, to, 5, MPI_COMM_WORLD, &sent.emplace_back(MPI_REQUEST_NULL));
+    else
+      MPI_Recv(large.data(), static_cast<int>(large.size()), MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    body();
+    MPI_Waitall(static_cast<int>(sent.size()), sent.data(), MPI_STATUSES_IGNORE);
+  };
+  int value = check::rank;
+  for (const calls::Call& call : calls::all_calls())
+    if (is_collective(call))
+      with_messages_under_way(name_of(call, calls::Direction::write), [&] {
+        CHECK_OK(transfer(call, calls::Direction::write, file, 4 * check::rank, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+      });
+  with_messages_under_way("a blocking call behind a nonblocking one", [&] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CHECK_OK(MPI_File_iwrite_at_all(file, 4 * check::rank, &value, 1, MPI_INT, &request));
+    CHECK_OK(MPI_File_write_at_all(file, 4 * (check::size + check::rank), &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  });
+  with_messages_under_way("an ordered call behind a nonblocking one", [&] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CHECK_OK(MPI_File_iwrite_at_all(file, 4 * check::rank, &value, 1, MPI_INT, &request));
+    CHECK_OK(MPI_File_write_ordered(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  });
+  with_messages_under_way("sync", [&] { CHECK_OK(MPI_File_sync(file)); });
+  with_messages_under_way("set_view", [&] { CHECK_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL)); });
+  with_messages_under_way("set_size", [&] { CHECK_OK(MPI_File_set_size(file, 100)); });
+  with_messages_under_way("seek_shared", [&] { CHECK_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET)); });
+  with_messages_under_way("set_atomicity", [&] { CHECK_OK(MPI_File_set_atomicity(file, 1)); });
+  with_messages_under_way("a split call in atomic mode", [&] {
+    CHECK_OK(MPI_File_write_at_all_begin(file, check::rank, &value, 1, MPI_INT));
+    CHECK_OK(MPI_File_write_at_all_end(file, &value, MPI_STATUS_IGNORE));
+  });
+  with_messages_under_way("close", [&] { CHECK_OK(MPI_File_close(&file)); });
+  with_messages_under_way("open", [&] { CHECK(open_file(&file)); });
   CHECK_OK(MPI_File_close(&file));
 }
 

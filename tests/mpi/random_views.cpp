@@ -1,10 +1,10 @@
 // Property test at the level of MPI: random datatype trees as views and as memory, random sequences of calls of every kind,
 // compared byte by byte with a slow model that knows every data byte's place from this file's own description of the types.
 //
-//   random_views [--seed S] [--cases N] [--only K] [--without external32,holes,eof,shared,negative,bounds,zero,nonblocking] [--verbose]
+//   random_views [--seed S] [--cases N] [--shared-out] [--only K] [--without external32,holes,eof,shared,negative,bounds,zero,nonblocking,mixed] [--verbose]
 //
 // Case K of seed S is always the same case, whatever ran before.  A failing case is tried again within smaller bounds and with
-// fewer steps, and the smallest that still fails is printed.
+// fewer steps, and the smallest that still fails is printed.  --shared-out: N / ranks cases instead of N, so that many ranks take as long as few.
 // ranks: 1 3
 // run: --cases 120
 // run: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 60
@@ -14,8 +14,22 @@
 // thorough: 2: --cases 3000 --seed 20242
 // thorough: 3: --cases 1000 --seed 20243
 // thorough: 3: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 --cases 1000 --seed 20244
+// Every strategy on every number of ranks, on nodes of 1 to 4 ranks and on one: small buffers for many rounds, aggregators by number and by stripe.
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=independent PENSTOCK_RANKS_PER_NODE=2 --test random_cases --cases 100 --shared-out --seed 31
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=mapped PENSTOCK_RANKS_PER_NODE=3 --test random_cases --cases 100 --shared-out --seed 32
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=sieved;ind_rd_buffer_size=512;ind_wr_buffer_size=512 --test random_cases --cases 100 --shared-out --seed 33
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=sieved PENSTOCK_RANKS_PER_NODE=2 --multiple --test random_cases --cases 100 --shared-out --seed 34
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=1000;cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=1 --test random_cases --cases 100 --shared-out --seed 35
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_nodes=2;cb_buffer_size=4096 --multiple --test random_cases --cases 100 --shared-out --seed 36
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_phase;cb_buffer_size=4096 PENSTOCK_LUSTRE_LAYOUT=1k:3 PENSTOCK_RANKS_PER_NODE=3 --test random_cases --cases 100 --shared-out --seed 37
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 --test random_cases --cases 100 --shared-out --seed 38
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;penstock_local_aggregators=2;cb_nodes=3;cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=4 --multiple --test random_cases --cases 100 --shared-out --seed 39
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=penstock_strategy=two_layer;cb_buffer_size=4096 PENSTOCK_LUSTRE_LAYOUT=512:2 PENSTOCK_RANKS_PER_NODE=2 --test random_cases --cases 100 --shared-out --seed 40
+// thorough: 1 2 3 4 5 6 7 8: PENSTOCK_HINTS=cb_buffer_size=4096 PENSTOCK_RANKS_PER_NODE=3 --multiple --test random_cases --cases 100 --shared-out --seed 41
 // time limit: 300
 #include "calls.h"
+
+#include <sched.h>
 
 #include <map>
 #include <memory>
@@ -49,6 +63,7 @@ bool with_shared = true;      // shared file pointers
 bool with_negative = true;    // negative lower bounds and strides
 bool with_nonblocking = true; // calls that start and are waited for
 bool with_zero = true;        // blocks and counts of length zero
+bool with_mixed = true;       // each rank may call what it likes, also while a collective call is under way
 bool with_bounds = true;      // types whose data does not start at their lower bound, or whose lower bound is not 0
 
 class Chance {
@@ -83,6 +98,7 @@ struct Type {
   std::vector<Offset> bytes;  // where each data byte is, in the order of the typemap
   Offset lower = 0, extent = 0;
   bool marked = false;  // bounds set explicitly (resized, arrays): these count, not the data (MPI 4.1 section 5.1.7)
+  Offset alignment = 1;  // the largest that any of its data may have
   std::string text;
 
   Type() = default;
@@ -105,8 +121,10 @@ struct Copies {
 void lay_out(const std::vector<Copies>& blocks, Type* result) {
   bool any = false, any_marked = false;
   Offset lower = 0, upper = 0;
-  for (const Copies& block : blocks)
+  for (const Copies& block : blocks) {
+    result->alignment = std::max(result->alignment, block.type->alignment);
     if (block.count > 0 && block.type->marked) any_marked = true;
+  }
   for (const Copies& block : blocks)
     for (Offset i = 0; i < block.count; ++i) {
       const Offset base = block.at + i * block.type->extent;
@@ -124,9 +142,9 @@ void lay_out(const std::vector<Copies>& blocks, Type* result) {
 
 /// `extent` is `exact` rounded up to some alignment.  Anything else that is larger has another reason, for example a member without data that counts
 /// for the bounds of MPICH's and Open MPI's structs but not for the standard's, which our external32 follows.
-bool rounds_up(Offset exact, Offset extent) {
-  for (Offset alignment : {2, 4, 8, 16})
-    if ((exact + alignment - 1) / alignment * alignment == extent) return true;
+bool rounds_up(Offset exact, Offset extent, Offset alignment) {
+  for (Offset unit = 2; unit <= alignment; unit *= 2)
+    if ((exact + unit - 1) / unit * unit == extent) return true;
   return false;
 }
 
@@ -141,7 +159,7 @@ TypePtr finish(std::shared_ptr<Type> type) {
   MPI_Count lower = 0, extent = 0, size = 0;
   MPI_Type_get_extent_x(type->handle, &lower, &extent);
   MPI_Type_size_x(type->handle, &size);
-  const bool rounded = !type->marked && rounds_up(type->extent, extent);
+  const bool rounded = !type->marked && rounds_up(type->extent, extent, type->alignment);
   if (size != type->size() || lower != type->lower || (extent != type->extent && !rounded)) {
     ++bounds_disagreements;
     if (check::flag("--verbose"))
@@ -173,6 +191,7 @@ TypePtr elementary(MPI_Datatype handle, const std::string& name) {
   MPI_Type_size_x(handle, &size);
   for (Offset i = 0; i < size; ++i) type->bytes.push_back(i);
   type->extent = size;
+  type->alignment = size;
   type->text = name;
   return type;
 }
@@ -250,6 +269,7 @@ TypePtr resized(Offset lower, Offset extent, const TypePtr& of) {
   auto type = std::make_shared<Type>();
   MPI_Type_create_resized(of->handle, static_cast<MPI_Aint>(lower), static_cast<MPI_Aint>(extent), &type->handle);
   type->bytes = of->bytes;
+  type->alignment = of->alignment;
   type->lower = lower;
   type->extent = extent;
   type->marked = true;
@@ -261,6 +281,7 @@ TypePtr duplicate(const TypePtr& of) {
   auto type = std::make_shared<Type>();
   MPI_Type_dup(of->handle, &type->handle);
   type->bytes = of->bytes;
+  type->alignment = of->alignment;
   type->lower = of->lower;
   type->extent = of->extent;
   type->marked = of->marked;
@@ -289,6 +310,7 @@ void lay_out_array(const std::vector<int>& sizes, const std::vector<std::vector<
   result->lower = 0;
   result->extent = elements * of->extent;
   result->marked = true;
+  result->alignment = of->alignment;
 }
 
 TypePtr subarray(const std::vector<int>& sizes, const std::vector<int>& subsizes, const std::vector<int>& starts, int order,
@@ -547,8 +569,9 @@ struct View {
   Offset first = 0, end = 0;
 };
 
-/// What one rank does in a step.
+/// What one rank does in a step, or a part of it.
 struct Access {
+  Call call = {Pointer::at, Style::blocking};
   bool seek = false;     // put the pointer to `offset` first
   Offset offset = 0;     // in etypes
   TypePtr memory;
@@ -566,9 +589,8 @@ struct Step {
   std::string datarep = "native";
   bool same_view = false;
   // access
-  Call call = {Pointer::at, Style::blocking};
   Direction direction = Direction::write;
-  std::vector<std::vector<Access>> accesses;  // [rank][n]; collective: the same n for all
+  std::vector<std::vector<Access>> accesses;  // [rank][n]; collective ones are the n-th of all ranks
   // resize
   Offset size = 0;
 };
@@ -778,37 +800,59 @@ class CaseMaker {
     step->direction = chance_.once_in(2) ? Direction::write : Direction::read;
     const bool may_share = view_.same_view && with_shared;
     const int way = chance_.pick(may_share ? 4 : 3);
-    static const Style collective[] = {Style::collective, Style::nonblocking_collective, Style::split};
-    static const Style independent[] = {Style::blocking, Style::nonblocking};
+    // What all ranks call alike, collectively or not; and where each may do as it likes, what comes before that.
+    std::vector<Call> alike;
+    const bool as_they_like = way == 2 && with_mixed;
     if (way == 3) {
-      step->call.pointer = Pointer::shared;
-      step->call.style = chance_.once_in(2) ? (chance_.once_in(2) ? Style::collective : Style::split) : independent[chance_.pick(2)];
-      step->kind = is_collective(step->call) ? StepKind::access : StepKind::shared_turns;
-    } else {
-      step->call.pointer = chance_.once_in(2) ? Pointer::at : Pointer::individual;
-      step->call.style = way == 0 ? collective[chance_.pick(3)] : independent[chance_.pick(2)];
+      const Style style = chance_.once_in(2) ? (chance_.once_in(2) ? Style::collective : Style::split) : independent_style();
+      const Call call = possible({Pointer::shared, style, is_large()});
+      step->kind = is_collective(call) ? StepKind::access : StepKind::shared_turns;
+      alike.assign(is_collective(call) ? 1 : 1 + static_cast<std::size_t>(chance_.pick(3)), call);
+    } else if (way == 0 || (as_they_like && chance_.once_in(2))) {
+      const Call call = possible({own_pointer(), collective_style(), is_large()});
+      alike.assign(call.style == Style::nonblocking_collective ? 1 + static_cast<std::size_t>(chance_.pick(3)) : 1, call);
+    } else if (!as_they_like) {
+      alike.assign(1 + static_cast<std::size_t>(chance_.pick(3)), possible({own_pointer(), independent_style(), is_large()}));
     }
-    if (!with_nonblocking && step->call.style == Style::nonblocking) step->call.style = Style::blocking;
-    if (!with_nonblocking && step->call.style == Style::nonblocking_collective) step->call.style = Style::collective;
-    step->call.large = check::have_large_count() && chance_.once_in(4);
-    const int accesses = is_collective(step->call) ? 1 : 1 + chance_.pick(3);
     for (int r = 0; r < check::size; ++r) {
-      std::vector<Access> mine;
-      const View& view = view_.views[static_cast<std::size_t>(r)];
-      Offset next = view.first;
-      for (int i = 0; i < accesses; ++i) {
-        // Accesses of one step go upwards: several may be outstanding, and must not overlap.
-        const Offset left = view.end - next;
-        Access access = step->call.pointer == Pointer::shared ? random_access(6) : random_access(left);
-        const Offset moved = etypes_of(access);
-        access.offset = next + chance_.pick(std::max<Offset>(left - moved, 0) + 1);
-        if (with_eof && step->direction == Direction::read && chance_.once_in(6)) access.offset += chance_.pick(200);
-        access.seek = i == 0;
-        next = std::min(view.end, access.offset + moved);
-        mine.push_back(access);
-      }
-      step->accesses.push_back(mine);
+      std::vector<Call> calls = alike;
+      for (int i = as_they_like ? chance_.pick(4) : 0; i > 0; --i) calls.push_back(possible({own_pointer(), independent_style(), is_large()}));
+      add_accesses(step, view_.views[static_cast<std::size_t>(r)], calls);
     }
+  }
+
+  /// Accesses of one step go upwards: several may be outstanding, and must not overlap.
+  void add_accesses(Step* step, const View& view, const std::vector<Call>& calls) {
+    std::vector<Access> mine;
+    Offset next = view.first;
+    for (const Call& call : calls) {
+      const Offset left = view.end - next;
+      Access access = call.pointer == Pointer::shared ? random_access(6) : random_access(left);
+      const Offset moved = etypes_of(access);
+      access.call = call;
+      access.offset = next + chance_.pick(std::max<Offset>(left - moved, 0) + 1);
+      if (with_eof && step->direction == Direction::read && chance_.once_in(6)) access.offset += chance_.pick(200);
+      // Where the pointer is known only behind another access with it, the next one may be there.
+      access.seek = mine.empty() || chance_.once_in(3) || mine.back().call.pointer != Pointer::individual;
+      if (!access.seek && access.call.pointer == Pointer::individual) access.offset = mine.back().offset + etypes_of(mine.back());
+      next = std::min(view.end, access.offset + moved);
+      mine.push_back(access);
+    }
+    step->accesses.push_back(mine);
+  }
+
+  Pointer own_pointer() { return chance_.once_in(2) ? Pointer::at : Pointer::individual; }
+  Style independent_style() { return chance_.once_in(2) ? Style::blocking : Style::nonblocking; }
+  Style collective_style() {
+    static const Style styles[] = {Style::collective, Style::nonblocking_collective, Style::split};
+    return styles[chance_.pick(3)];
+  }
+  bool is_large() { return check::have_large_count() && chance_.once_in(4); }
+
+  static Call possible(Call call) {
+    if (!with_nonblocking && call.style == Style::nonblocking) call.style = Style::blocking;
+    if (!with_nonblocking && call.style == Style::nonblocking_collective) call.style = Style::collective;
+    return call;
   }
 
   Chance chance_;
@@ -883,6 +927,28 @@ unsigned char written_byte(std::uint64_t seed, int step, int rank, int access, O
                                         static_cast<std::uint64_t>(k)));
 }
 
+// Where ranks are many more than cores, blocking calls of MPI that never sleep would take most of the time of this test.
+void wait_patiently(MPI_Request request) {
+  for (int done = 0; done == 0;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) sched_yield();
+  }
+}
+
+void meet() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  wait_patiently(request);
+}
+
+bool all_ranks(bool mine) {
+  int one = mine ? 1 : 0, all = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&one, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request);
+  wait_patiently(request);
+  return all == 1;
+}
+
 class Runner {
  public:
   Runner(const Case& what, bool quiet) : case_(what), quiet_(quiet) {}
@@ -892,11 +958,12 @@ class Runner {
     const std::string name = check::scratch();
     check::Bytes initial(static_cast<std::size_t>(case_.initial_size));
     for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = written_byte(case_.seed, 0, 0, 0, static_cast<Offset>(i));
-    check::make_file_for_all(name, initial);
+    if (check::rank == 0) check::make_file(name, initial);
+    meet();
     model_.start(initial);
     if (MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_RDWR, MPI_INFO_NULL, &file_) != MPI_SUCCESS) {
       fail("open failed");
-      return check::all_ranks(false);
+      return all_ranks(false);
     }
     ok("set_atomicity", MPI_File_set_atomicity(file_, case_.seed % 16 == 0));
     for (std::size_t i = 0; i < case_.steps.size(); ++i) {
@@ -905,10 +972,10 @@ class Runner {
       carry_out();
     }
     ok("close", MPI_File_close(&file_));
-    check::barrier();
+    meet();
     if (check::rank == 0) compare_file(name);
-    const bool passed = check::all_ranks(!failed_);
-    check::barrier();
+    const bool passed = all_ranks(!failed_);
+    meet();
     return passed;
   }
 
@@ -931,15 +998,17 @@ class Runner {
     direction_ = step_->direction;
     if (step_->kind == StepKind::shared_turns)
       take_turns();
-    else if (step_->call.pointer == Pointer::shared)
+    else if (is_shared(*step_))
       ordered();
     else
       access_alone();
   }
 
+  static bool is_shared(const Step& step) { return !step.accesses[0].empty() && step.accesses[0][0].call.pointer == Pointer::shared; }
+
   void sync() {
     ok("sync", MPI_File_sync(file_));
-    check::barrier();
+    meet();
     ok("sync", MPI_File_sync(file_));
   }
 
@@ -968,7 +1037,7 @@ class Runner {
     MPI_Offset size = -1;
     ok("get_size", MPI_File_get_size(file_, &size));
     if (size != model_.size()) fail("get_size: expected " + std::to_string(model_.size()) + ", got " + std::to_string(size));
-    check::barrier();  // or a neighbour's next write is seen here already
+    meet();  // or a neighbour's next write is seen here already
   }
 
   Offset etypes_of(const Access& access) const { return access.memory->size() * access.count / view_->etype->size(); }
@@ -1002,13 +1071,13 @@ class Runner {
     // Where the file ends within an item, some report its bytes and some do not.
     const Offset item = std::max(case_.atom.basic_size, 1), lowest = case_.atom.basic_size == 0 ? whole - whole % case_.atom.type->size() : whole - whole % item;
     if (got != whole && (got > whole || got < lowest))
-      fail(name_of(step_->call, Direction::read) + " at etype " + std::to_string(offset) + ": expected " + std::to_string(whole) + " of " +
+      fail(name_of(access.call, Direction::read) + " at etype " + std::to_string(offset) + ": expected " + std::to_string(whole) + " of " +
            std::to_string(bytes) + " bytes, got " + std::to_string(got) + " (the file has " + std::to_string(model_.size()) + ")");
     const Offset first = offset * view_->etype->size();
     for (Offset k = 0; k < lowest; ++k) {
       const Offset place = place_of(view, first + in_file_order(k));
       if (!model_.known(place) || memory->data(k) == model_.at(place)) continue;
-      fail(name_of(step_->call, Direction::read) + " at etype " + std::to_string(offset) + ", data byte " + std::to_string(k) + " of " +
+      fail(name_of(access.call, Direction::read) + " at etype " + std::to_string(offset) + ", data byte " + std::to_string(k) + " of " +
            std::to_string(bytes) + ", at " + std::to_string(place) + " in the file: expected " + std::to_string(model_.at(place)) + ", got " +
            std::to_string(memory->data(k)));
       break;
@@ -1021,7 +1090,7 @@ class Runner {
     for (Offset k = 0; k < memory.size(); ++k) data[memory.index(k)] = true;
     for (std::size_t i = 0; i < data.size(); ++i)
       if (!data[i] && memory.all()[i] != fill) {
-        fail(name_of(step_->call, step_->direction) + ": memory outside of " + access.memory->text + " was changed");
+        fail(name_of(access.call, step_->direction) + ": memory outside of " + access.memory->text + " was changed");
         return;
       }
   }
@@ -1030,11 +1099,11 @@ class Runner {
     for (Offset k = 0; k < memory->size(); ++k) memory->data(k) = written_byte(case_.seed, step_->number, check::rank, number, k);
   }
 
-  void check_written(const Memory& memory, const check::Bytes& before, const MPI_Status& status) {
+  void check_written(const Memory& memory, const Access& access, const check::Bytes& before, const MPI_Status& status) {
     if (check::bytes_in(status) != memory.size())
-      fail(name_of(step_->call, Direction::write) + ": expected a status of " + std::to_string(memory.size()) + " bytes, got " +
+      fail(name_of(access.call, Direction::write) + ": expected a status of " + std::to_string(memory.size()) + " bytes, got " +
            std::to_string(check::bytes_in(status)));
-    if (memory.all() != before) fail(name_of(step_->call, Direction::write) + " changed the memory it wrote from");
+    if (memory.all() != before) fail(name_of(access.call, Direction::write) + " changed the memory it wrote from");
   }
 
   /// Calls of this rank by offset or own pointer; the model follows all ranks.
@@ -1044,9 +1113,10 @@ class Runner {
     for (int r = 0; r < check::size; ++r)
       for (std::size_t i = 0; i < step_->accesses[static_cast<std::size_t>(r)].size(); ++i) {
         const Access& access = step_->accesses[static_cast<std::size_t>(r)][i];
-        const Offset offset = step_->call.pointer == Pointer::at || access.seek ? access.offset : pointers_[static_cast<std::size_t>(r)];
+        const bool by_pointer = access.call.pointer == Pointer::individual;
+        const Offset offset = !by_pointer || access.seek ? access.offset : pointers_[static_cast<std::size_t>(r)];
         if (r == check::rank) my_offsets.push_back(offset);
-        if (step_->call.pointer == Pointer::individual) pointers_[static_cast<std::size_t>(r)] = offset + etypes_of(access);
+        if (by_pointer) pointers_[static_cast<std::size_t>(r)] = offset + etypes_of(access);
         if (writing) pending_.push_back({r, static_cast<int>(i), offset});
       }
     const std::vector<Access>& mine = step_->accesses[static_cast<std::size_t>(check::rank)];
@@ -1054,54 +1124,98 @@ class Runner {
     std::vector<check::Bytes> before;
     std::vector<MPI_Status> statuses(mine.size());
     std::vector<MPI_Request> requests(mine.size(), MPI_REQUEST_NULL);
-    const bool outstanding = step_->call.style == Style::nonblocking;
     bool certain = true;  // after a short read, where the pointer stands is left to the implementation
     for (std::size_t i = 0; i < mine.size(); ++i) {
+      const Call& call = mine[i].call;
       memories.push_back(std::make_unique<Memory>(mine[i], writing ? 0x33 : 0x5A));
       if (writing) fill(memories[i].get(), static_cast<int>(i));
       before.push_back(memories[i]->all());
-      if (step_->call.pointer == Pointer::individual && (mine[i].seek || !certain)) ok("seek", MPI_File_seek(file_, my_offsets[i], MPI_SEEK_SET));
+      if (call.pointer == Pointer::individual && (mine[i].seek || !certain)) ok("seek", MPI_File_seek(file_, my_offsets[i], MPI_SEEK_SET));
       void* origin = memories[i]->origin();
       const MPI_Datatype type = mine[i].memory->handle;
-      if (outstanding)
-        ok(name_of(step_->call, step_->direction), start(step_->call, step_->direction, file_, my_offsets[i], origin, mine[i].count, type, &requests[i]));
+      // What can be under way stays so while the rest is called.
+      if (call.style == Style::nonblocking || call.style == Style::nonblocking_collective)
+        ok(name_of(call, step_->direction), start(call, step_->direction, file_, my_offsets[i], origin, mine[i].count, type, &requests[i]));
+      else if (call.style == Style::split)
+        ok(name_of(call, step_->direction), split_begin(call, step_->direction, file_, my_offsets[i], origin, mine[i].count, type));
       else
-        ok(name_of(step_->call, step_->direction), transfer(step_->call, step_->direction, file_, my_offsets[i], origin, mine[i].count, type, &statuses[i]));
+        ok(name_of(call, step_->direction), transfer(call, step_->direction, file_, my_offsets[i], origin, mine[i].count, type, &statuses[i]));
       if (!writing) certain = false;
     }
-    if (outstanding) ok("waitall", MPI_Waitall(static_cast<int>(mine.size()), requests.data(), statuses.data()));
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      if (mine[i].call.style == Style::split) ok(name_of(mine[i].call, step_->direction), split_end(mine[i].call, step_->direction, file_, memories[i]->origin(), &statuses[i]));
+    wait_for(requests, statuses);
     for (const Pending& pending : pending_)
       model_write(pending.rank, pending.number, step_->accesses[static_cast<std::size_t>(pending.rank)][static_cast<std::size_t>(pending.number)], pending.offset);
     pending_.clear();
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (writing)
-        check_written(*memories[i], before[i], statuses[i]);
+        check_written(*memories[i], mine[i], before[i], statuses[i]);
       else
         check_read(memories[i].get(), mine[i], my_offsets[i], statuses[i]);
     }
-    if (writing && step_->call.pointer == Pointer::individual) check_position(pointers_[static_cast<std::size_t>(check::rank)]);
+    const bool pointer_used = std::any_of(mine.begin(), mine.end(), [](const Access& access) { return access.call.pointer == Pointer::individual; });
+    if (writing && pointer_used) check_position(pointers_[static_cast<std::size_t>(check::rank)]);
+  }
+
+  /// For those that are under way, in one of the ways and orders that there are; each rank chooses its own.
+  void wait_for(std::vector<MPI_Request>& requests, std::vector<MPI_Status>& statuses) {
+    const int count = static_cast<int>(requests.size());
+    std::vector<MPI_Status> found(requests.size());
+    switch ((step_->number + check::rank) % 4) {
+      case 0:
+        for (int i = count; i-- > 0;)
+          if (requests[static_cast<std::size_t>(i)] != MPI_REQUEST_NULL)
+            ok("wait", MPI_Wait(&requests[static_cast<std::size_t>(i)], &statuses[static_cast<std::size_t>(i)]));
+        return;
+      case 1:
+        for (int which = 0; which != MPI_UNDEFINED;) {
+          MPI_Status status;
+          ok("waitany", MPI_Waitany(count, requests.data(), &which, &status));
+          if (which != MPI_UNDEFINED) statuses[static_cast<std::size_t>(which)] = status;
+        }
+        return;
+      case 2:
+        for (int left = count; left > 0;) {
+          int done = 0;
+          MPI_Status status;
+          const auto last = static_cast<std::size_t>(left - 1);
+          const bool any = requests[last] != MPI_REQUEST_NULL;
+          ok("test", MPI_Test(&requests[last], &done, &status));
+          if (done != 0 && any) statuses[last] = status;
+          if (done != 0) --left;
+        }
+        return;
+      default:
+        for (std::size_t i = 0; i < requests.size(); ++i) found[i] = statuses[i];
+        std::vector<bool> under_way;
+        for (MPI_Request request : requests) under_way.push_back(request != MPI_REQUEST_NULL);
+        ok("waitall", MPI_Waitall(count, requests.data(), found.data()));
+        for (std::size_t i = 0; i < requests.size(); ++i)
+          if (under_way[i]) statuses[i] = found[i];
+    }
   }
 
   void check_position(Offset expected) {
     MPI_Offset position = -1;
     ok("get_position", MPI_File_get_position(file_, &position));
-    if (position != expected) fail("position after " + name_of(step_->call, step_->direction) + ": expected " + std::to_string(expected) + ", got " + std::to_string(position));
+    if (position != expected) fail("position after writing: expected " + std::to_string(expected) + ", got " + std::to_string(position));
   }
 
   /// The shared pointer to a known place; collective.
   void seek_shared(Offset offset) {
-    check::barrier();
+    meet();
     ok("seek_shared", MPI_File_seek_shared(file_, offset, MPI_SEEK_SET));
     shared_pointer_ = offset;
-    check::barrier();
+    meet();
   }
 
   void check_shared_position(Offset expected) {
-    check::barrier();
+    meet();
     MPI_Offset position = -1;
     ok("get_position_shared", MPI_File_get_position_shared(file_, &position));
-    if (position != expected) fail("shared position after " + name_of(step_->call, step_->direction) + ": expected " + std::to_string(expected) + ", got " + std::to_string(position));
-    check::barrier();
+    if (position != expected) fail("shared position after writing: expected " + std::to_string(expected) + ", got " + std::to_string(position));
+    meet();
   }
 
   void one_shared_call(const Access& access, int number, Offset offset) {
@@ -1109,9 +1223,9 @@ class Runner {
     if (step_->direction == Direction::write) fill(&memory, number);
     const check::Bytes before = memory.all();
     MPI_Status status;
-    ok(name_of(step_->call, step_->direction), transfer(step_->call, step_->direction, file_, 0, memory.origin(), access.count, access.memory->handle, &status));
+    ok(name_of(access.call, step_->direction), transfer(access.call, step_->direction, file_, 0, memory.origin(), access.count, access.memory->handle, &status));
     if (step_->direction == Direction::write)
-      check_written(memory, before, status);
+      check_written(memory, access, before, status);
     else
       check_read(&memory, access, offset, status);
   }
@@ -1139,7 +1253,7 @@ class Runner {
       for (std::size_t i = 0; i < accesses; ++i) {
         const Access& access = step_->accesses[static_cast<std::size_t>(r)][i];
         if (r == check::rank) one_shared_call(access, static_cast<int>(i), next);
-        check::barrier();
+        meet();
         if (step_->direction == Direction::write) pending_.push_back({r, static_cast<int>(i), next});
         next += etypes_of(access);
         // A short read may leave the pointer anywhere: put it where the next call is expected.
@@ -1149,7 +1263,7 @@ class Runner {
   }
 
   void finish_shared(Offset next) {
-    check::barrier();
+    meet();
     for (const Pending& pending : pending_)
       model_write(pending.rank, pending.number, step_->accesses[static_cast<std::size_t>(pending.rank)][static_cast<std::size_t>(pending.number)], pending.offset);
     pending_.clear();
@@ -1211,11 +1325,11 @@ void print_case(const Case& what, const std::vector<bool>& left_out) {
     } else if (step.kind == StepKind::resize) {
       std::fprintf(stderr, "  step %d: set_size %lld\n", step.number, static_cast<long long>(step.size));
     } else {
-      std::fprintf(stderr, "  step %d: %s\n", step.number, name_of(step.call, step.direction).c_str());
+      std::fprintf(stderr, "  step %d: %s\n", step.number, step.direction == Direction::write ? "write" : "read");
       for (std::size_t r = 0; r < step.accesses.size(); ++r)
         for (const Access& access : step.accesses[r])
-          std::fprintf(stderr, "    rank %zu: %setype %lld, %d of %s\n", r, access.seek ? "" : "(behind) ", static_cast<long long>(access.offset),
-                       access.count, access.memory->text.c_str());
+          std::fprintf(stderr, "    rank %zu: %s %setype %lld, %d of %s\n", r, name_of(access.call, step.direction).c_str(),
+                       access.seek ? "" : "(behind) ", static_cast<long long>(access.offset), access.count, access.memory->text.c_str());
     }
   }
 }
@@ -1269,6 +1383,7 @@ void read_options() {
   with_bounds = !has("bounds");
   with_zero = !has("zero");
   with_nonblocking = !has("nonblocking");
+  with_mixed = !has("mixed");
 }
 
 }  // namespace
@@ -1306,7 +1421,8 @@ TEST(types_are_what_we_say) {
 TEST(random_cases) {
   read_options();
   const std::uint64_t seed = std::strtoull(check::option("--seed", "20240").c_str(), nullptr, 10);
-  const int cases = std::atoi(check::option("--cases", "1000").c_str()), only = std::atoi(check::option("--only", "-1").c_str());
+  const int given = std::atoi(check::option("--cases", "1000").c_str()), only = std::atoi(check::option("--only", "-1").c_str());
+  const int cases = check::flag("--shared-out") ? std::max(1, given / check::size) : given;
   const int most_failures = std::atoi(check::option("--failures", "3").c_str());
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGTERM}) std::signal(number, tell_case);
   if (check::rank == 0) std::fprintf(stderr, "random_views: seed %llu, %d cases\n", static_cast<unsigned long long>(seed), only < 0 ? cases : 1);

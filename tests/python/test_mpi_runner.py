@@ -48,6 +48,22 @@ def test_runs_that_must_be_reported_are_no_usual_ones(tmp_path: Path) -> None:
     assert (variant.text, variant.reported_by) == ("", "")
 
 
+def test_a_long_run_may_be_for_several_numbers_of_ranks(tmp_path: Path) -> None:
+    source = tmp_path / "program.cpp"
+    source.write_text("// Tests.\n// run: --short\n// thorough: 1 2 8: NAME=a:b --cases 9\n// time limit: 10\n")
+    program = runner.read_program(source)
+    short, long = program.variants()
+    assert (long.text, long.ranks, long.thorough) == ("NAME=a:b --cases 9", [1, 2, 8], True)
+    assert (short.text, short.thorough) == ("--short", False)
+    assert program.mpis == list(runner.MPIS)
+
+
+def test_a_program_may_need_certain_mpis(tmp_path: Path) -> None:
+    source = tmp_path / "program.cpp"
+    source.write_text("// Tests.\n// under: mpich wheel-abi\n")
+    assert runner.read_program(source).mpis == ["mpich", "wheel-abi"]
+
+
 def test_a_sanitizer_gets_a_part_of_the_random_cases() -> None:
     divisor = runner.SANITIZED_DIVISOR
     assert runner.with_fewer_cases(["--cases", "300", "--single"]) == ["--cases", str(300 // divisor), "--single"]

@@ -162,6 +162,53 @@ TEST(Pointers, NothingEndsBeyondTheLargestOffset) {
   });
 }
 
+TEST(Pointers, PlacesThatAViewDoesNotHave) {
+  store::MemoryStore store;
+  comm::run_ranks(1, [&](comm::Comm& group) {
+    auto file = open_on(group, store, read_write());
+    trace::OpTrace trace(nullptr);
+    file::View view;
+    view.contiguous_start = 10;
+    view.filetype = access::bytes_at(view.contiguous_start);
+    ASSERT_TRUE(file->set_view(view, 0, trace, {}).ok());
+    EXPECT_EQ(*file->byte_offset(INT64_MAX - 10), INT64_MAX);
+    EXPECT_EQ(file->byte_offset(INT64_MAX - 9).status().code(), Code::kArgument);
+    EXPECT_EQ(file->byte_offset(-1).status().code(), Code::kArgument);
+    view.contiguous = false;
+    view.filetype = access::tile(*access::resized(0, 1000, *access::elementary(1)), 10);
+    ASSERT_TRUE(file->set_view(view, 0, trace, {}).ok());
+    EXPECT_EQ(*file->byte_offset(7), 7010);
+    EXPECT_EQ(file->byte_offset(INT64_MAX / 1000 + 1).status().code(), Code::kArgument);
+    view.filetype = access::tile(*access::resized(0, 1000, *access::contiguous(0, *access::elementary(1))), 10);
+    view.filetype_size = 0;
+    ASSERT_TRUE(file->set_view(view, 0, trace, {}).ok());
+    EXPECT_EQ(*file->byte_offset(0), 10) << "where its data would begin";
+    EXPECT_EQ(*file->shared_byte_offset(), 10);
+    EXPECT_EQ(file->byte_offset(1).status().code(), Code::kArgument);
+    EXPECT_TRUE(file->close(trace).ok());
+  });
+}
+
+TEST(Pointers, ASharedAccessThatIsRefusedLeavesThePointer) {
+  store::MemoryStore store;
+  comm::run_ranks(2, [&](comm::Comm& group) {
+    auto file = open_on(group, store, read_write());
+    trace::OpTrace trace(nullptr);
+    ASSERT_TRUE(file->seek_shared(INT64_MAX - 1, file::Whence::kSet, trace, {}).ok());
+    char bytes[4] = {};
+    for (const bool collective : {false, true})
+      for (int i = 0; i < 3; ++i) {
+        const auto pointer = collective ? file::Pointer::kOrdered : file::Pointer::kShared;
+        EXPECT_EQ(file->access(request_of(true, bytes, 4, pointer, 0, collective), trace).status.code(), Code::kArgument);
+        EXPECT_TRUE(group.barrier().ok());
+        EXPECT_EQ(*file->shared_position_etypes(), INT64_MAX - 1);
+        EXPECT_TRUE(group.barrier().ok());
+      }
+    EXPECT_EQ(*file->size(), 0);
+    EXPECT_TRUE(file->close(trace).ok());
+  });
+}
+
 TEST(Pointers, SharedHandsOutEachPlaceOnce) {
   store::MemoryStore store;
   constexpr int kRanks = 4;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Offset kStripe = 100;
 
-/// As a node sees a file: its size is remembered until the node writes or synchronizes.
+/// As a node sees a file: its size is remembered until the node writes or synchronizes, and nothing behind it is there to read.
 class RememberedFile final : public store::ForwardingFile {
  public:
   RememberedFile(std::unique_ptr<store::File> inner, std::atomic<int>& syncs)
@@ -23,6 +23,12 @@ class RememberedFile final : public store::ForwardingFile {
   }
   [[nodiscard]] const store::Traits& traits() const override { return traits_; }
   Result<Offset> size() override { return size_; }
+  Status read(std::span<store::Transfer> batch) override {
+    const Status status = inner_->read(batch);
+    for (store::Transfer& transfer : batch)
+      transfer.done = std::min(transfer.done, static_cast<std::size_t>(std::max<Offset>(size_ - transfer.offset, 0)));
+    return status;
+  }
   Status write(std::span<store::Transfer> batch) override {
     for (const store::Transfer& transfer : batch) size_ = std::max(size_, transfer.offset + static_cast<Offset>(transfer.length));
     return inner_->write(batch);
@@ -123,6 +129,35 @@ TEST(IncoherentFile, ARankReadsAgainAndAgainWhatItWroteByItself) {
         EXPECT_TRUE(file->set_size(kStripe + 40, trace, {}).ok());
         EXPECT_TRUE(file->sync(trace, {}).ok());
         EXPECT_EQ(moved(*file, false, true, kStripe, back), 40);
+        EXPECT_TRUE(file->close(trace).ok());
+      },
+      1);
+}
+
+TEST(IncoherentFile, InAtomicModeEveryNodeSeesWhatWasWritten) {
+  // MPI 4.1 section 14.6.1: without a call of sync.
+  store::MemoryStore memory;
+  comm::run_ranks(
+      2,
+      [&](comm::Comm& group) {
+        RememberingStore store(memory);
+        auto file = open_on(group, store);
+        trace::OpTrace trace(nullptr);
+        EXPECT_TRUE(file->set_atomicity(true, trace, {}).ok());
+        const int rank = group.topology().rank;
+        for (const bool collective : {false, true})
+          for (Offset turn = 0; turn < 4; ++turn) {
+            const Offset place = 50 * (turn + (collective ? 4 : 0));
+            std::vector<std::byte> data(50, static_cast<std::byte>(10 + place)), back(50);
+            if (collective || turn % 2 == rank) {
+              const Offset mine = turn % 2 == rank ? 50 : 0;
+              EXPECT_EQ(moved(*file, true, collective, place, std::span(data).first(static_cast<std::size_t>(mine))), mine);
+            }
+            EXPECT_TRUE(group.barrier().ok());
+            EXPECT_EQ(moved(*file, false, collective, place, back), 50) << "at " << place;
+            EXPECT_EQ(back, data);
+            EXPECT_TRUE(group.barrier().ok());
+          }
         EXPECT_TRUE(file->close(trace).ok());
       },
       1);

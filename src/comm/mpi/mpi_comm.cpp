@@ -211,7 +211,10 @@ class MpiComm final : public Comm {
   [[nodiscard]] bool may_exchange_in_background() const override { return alone() || background_; }
   [[nodiscard]] bool may_lock_in_background() const override { return one_domain() || thread_multiple_; }
   [[nodiscard]] bool background_needs_help() const override { return background_ && !thread_multiple_; }
-  void help_background() override { (void)Errands::of_process().progress(); }
+  void help_background() override {
+    (void)Errands::of_process().progress();
+    if (!alone()) let_mpi_progress(comm_);
+  }
   [[nodiscard]] bool calls_may_overlap() const override { return thread_multiple_; }
   [[nodiscard]] Status words_and_lock() const override { return window_.failure(); }
   Offset fetch_add(int word, Offset delta) override;

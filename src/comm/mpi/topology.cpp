@@ -113,6 +113,12 @@ Result<Kept> find_topology(MPI_Comm comm) {
 
 }  // namespace
 
+bool world_is_there() {
+  int initialized = 0;
+  int finalized = 0;
+  return PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized != 0 && PMPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0;
+}
+
 Status status_of(int outcome, const char* call) {
   if (outcome == MPI_SUCCESS) return {};
   char text[MPI_MAX_ERROR_STRING + 1] = "";

@@ -71,7 +71,8 @@ Status Window::make(MPI_Comm comm, int spins) {
   spins_ = spins;
   int rank = 0;
   PENSTOCK_TRY(status_of(PMPI_Comm_rank(comm, &rank), "PMPI_Comm_rank"));
-  PENSTOCK_TRY(watch_for_finalize());
+  // A program of sessions only has no MPI_Finalize: there a file that stays open is one too many.
+  if (world_is_there()) PENSTOCK_TRY(watch_for_finalize());
   const MPI_Aint size_bytes = rank == 0 ? kWords * static_cast<MPI_Aint>(sizeof(Offset)) : 0;
   Offset* words = nullptr;
   PENSTOCK_TRY(status_of(PMPI_Win_allocate(size_bytes, sizeof(Offset), MPI_INFO_NULL, comm, &words, &window_),

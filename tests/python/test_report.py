@@ -50,6 +50,8 @@ def test_names_of_a_newer_library_are_kept(tmp_path):
         (report_line(wall_seconds={"sum": 1}), "wall_seconds.max"),
         (report_line(wall_seconds=3), "wall_seconds is no object"),
         (report_line(opened=-1), "opened is -1"),
+        (report_line(opened=2e15), "opened is 2e+15, expected at most 1e+15 seconds"),
+        (json.dumps(report_line())[:20], "no JSON: Invalid control character at column 21"),
         (report_line(errors=[1]), "'errors'"),
         (report_line(hints={"a": 1}), "hints has a value"),
         ({key: value for key, value in report_line().items() if key != "store"}, "'store' is missing"),
@@ -84,6 +86,12 @@ def test_from_a_byte_on(tmp_path):
         file.write("{\n" + json.dumps(report_line(file="new")) + "\n")
     found = report.read(path, before)
     assert [file.file for file in found.files] == ["new"] and found.problems[0].line == 2
+
+
+def test_a_pipe_is_read(penstock, tmp_path):
+    text = write(tmp_path / "r", report_line()).read_text()
+    answer = penstock("report", "/dev/stdin", input=text)
+    assert answer.returncode == 0 and "/data/out.nc" in answer.stdout, answer.stderr
 
 
 @settings(max_examples=300, deadline=None)

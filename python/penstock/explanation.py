@@ -68,6 +68,23 @@ class Pattern:
         }
 
 
+# What penstock-model takes (src/model/program/predict.cpp).
+RANKS_MOST = 1 << 24
+BYTES_MOST = 9.3e18
+
+
+def out_of_range(pattern: Pattern) -> str:
+    """Why nothing can be predicted for it, or ""."""
+    if not 1 <= pattern.ranks <= RANKS_MOST:
+        return f"{pattern.ranks} ranks: expected 1 to {RANKS_MOST}"
+    if not 1 <= pattern.nodes <= pattern.ranks:
+        return f"{pattern.nodes} nodes: expected 1 to {pattern.ranks}, as many as there are ranks"
+    for value, what in ((pattern.bytes, "bytes"), (pattern.pieces, "pieces"), (pattern.span, "bytes of the file")):
+        if value > BYTES_MOST:
+            return f"{value:.3g} {what} in one call of all ranks: expected at most {BYTES_MOST:g}"
+    return ""
+
+
 @dataclass(frozen=True)
 class Changes:
     """What is asked to be otherwise; None and empty: as it is."""

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from conftest import report_line
 from penstock import explanation, paths, profiles
 from penstock.commands import explain as command
 from penstock.explanation import Changes
@@ -156,6 +157,61 @@ def test_predictions_are_corrected_by_the_run():
     assert corrected["correction"] != 1
     for before, after in zip(free["alternatives"], corrected["alternatives"], strict=True):
         assert after["seconds"] == pytest.approx(before["seconds"] * corrected["correction"])
+
+
+@pytest.fixture
+def on_reports(penstock, tmp_path):
+    """penstock explain or predict with the built model, of a report with these lines."""
+    built = {"PENSTOCK_LIBDIR": str(paths.program("penstock-model").parent.parent / "lib"), "HOME": str(tmp_path)}
+
+    def call(command, *lines, options=()):
+        path = tmp_path / "report.jsonl"
+        path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines))
+        return penstock(command, path, *options, environment=built)
+
+    return call
+
+
+HUGE = (1 << 80) - 1
+
+
+@pytest.mark.parametrize("command", ["explain", "predict"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ranks": HUGE},
+        {"nodes": 0},
+        {"nodes": 3},
+        {"writing": {"counters": {"calls_write": 2, "bytes_written": HUGE}, "phases": {}}},
+        {"writing": {"counters": {"calls_write": 2, "bytes_written": 8, "pieces": HUGE}, "phases": {}}},
+        {"writing": {"counters": {"calls_write": 2, "bytes_written": 8, "span_bytes": HUGE}, "phases": {}}},
+    ],
+)
+def test_a_file_that_can_not_be_predicted_is_told_and_the_others_are_explained(on_reports, command, changed):
+    wrong = report_line(file="/wrong/file") | {"reading": {"counters": {}, "phases": {}}} | changed
+    done = on_reports(command, wrong, report_line(file="/right/file"), options=["--json"])
+    assert done.returncode == 1 and "/wrong/file: what it wrote can not be predicted" in done.stderr, done.stderr
+    assert "expected" in done.stderr
+    of_files = {one["file"]: one.get("calls", one.get("predictions")) for one in json.loads(done.stdout)["files"]}
+    assert not of_files["/wrong/file"] and len(of_files["/right/file"]) == 2
+
+
+@pytest.mark.parametrize("command", ["explain", "predict"])
+def test_bad_lines_are_findings_and_an_empty_report_is_told(on_reports, command):
+    done = on_reports(command, report_line(), "{")
+    assert done.returncode == 1 and "line 2: no JSON" in done.stderr and "/data/out.nc" in done.stdout
+    done = on_reports(command)
+    assert done.returncode == 0 and "no file in this report" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "predict"])
+@pytest.mark.parametrize("name", ["x" * 5000, "/dev/zero", "a\0b", "\x1b[31m", "/", "nvm"])
+def test_the_profile_that_a_report_names(on_reports, command, name):
+    done = on_reports(command, report_line(file_system="ext4", profile=name), options=["--json"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    (file,) = json.loads(done.stdout)["files"]
+    used = file["profile"] if command == "explain" else file["predictions"][0]["alternatives"][0]["profile"]
+    assert used == "nvm" if name == "nvm" else used in profiles.built_in_names()
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("4k", 4096), ("2M", 2 << 20), ("1g", 1 << 30), ("3t", 3 << 40)])

@@ -11,9 +11,9 @@ from typing import Any
 from penstock import explanation, machine, profiles, show
 from penstock.commands import report as report_command
 from penstock.explanation import Changes, Pattern
-from penstock.failure import USAGE, Failure
+from penstock.failure import FINDINGS, USAGE, Failure
 from penstock.profiles import Profile
-from penstock.report import Part
+from penstock.report import FileReport, Part, Report
 from penstock.study.tables import Printer
 
 LEFT_ALIGNED = ("", "way")
@@ -171,19 +171,47 @@ def say_profile(profile: Profile) -> None:
     show.say(f"by {profile.said()}" + ("" if profile.measured else "; penstock calibrate measures this machine"))
 
 
+def profile_for(file: FileReport, name: str) -> Profile:
+    """The one that was asked for; else what the run went by, where it is still to be had, or what `profile_of` finds for the file's directory."""
+    directory = Path(file.file).parent
+    if name or not file.profile:
+        return profile_of(name, directory)
+    try:
+        return profile_of(file.profile, directory)
+    except Failure:
+        return profile_of("", directory)
+
+
+def patterns_of(file: FileReport, processors: int, refused: list[str]) -> list[tuple[Pattern, Part]]:
+    """Those that can be asked about; why others can not goes into `refused`."""
+    patterns = []
+    for pattern, part in explanation.of_report(file, processors_of(processors)):
+        wrong = explanation.out_of_range(pattern)
+        if wrong:
+            refused.append(f"{file.file}: what it {'wrote' if pattern.write else 'read'} can not be predicted: {wrong}")
+        else:
+            patterns.append((pattern, part))
+    return patterns
+
+
+def ended(found: Report, path: Path, refused: list[str]) -> int:
+    """Bad lines are findings, as of penstock report."""
+    if not found.files:
+        show.say(f"{path}: no file in this report")
+    for text in refused:
+        show.say(text)
+    show.print_problems(found, str(path))
+    return FINDINGS if found.problems or refused else 0
+
+
 def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int:
     found = report_command.read(path)
     answers = []
+    refused: list[str] = []
     printer = Printer(sys.stdout)
     for file in found.files:
-        patterns = explanation.of_report(file, processors_of(processors))
-        chosen_name = name or file.profile
-        try:
-            profile = profile_of(chosen_name, Path(file.file).parent)
-        except Failure:
-            if name:
-                raise
-            profile = profile_of("", Path(file.file).parent)
+        patterns = patterns_of(file, processors, refused)
+        profile = profile_for(file, name)
         rows = [explained(pattern, profile, measured(part, file.ranks)) for pattern, part in patterns]
         answers.append(
             {
@@ -198,12 +226,11 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
         printer.say(f"{file.file}: carried out by {file.strategy}; predicted by {profile.said()}")
         for (pattern, _), row in zip(patterns, rows, strict=True):
             print_answer(pattern, row, row["measured"], printer)
-        if not patterns:
+        if not file.bytes:
             printer.say("nothing was read or written")
     if as_json:
         show.print_json({"files": answers})
-    show.print_problems(found, str(path))
-    return 0
+    return ended(found, path, refused)
 
 
 def explain_pattern(given: Described, name: str, directory: Path, processors: int, as_json: bool) -> int:
@@ -219,10 +246,9 @@ def explain_pattern(given: Described, name: str, directory: Path, processors: in
 
 
 def alternatives(
-    base: Pattern, name: str, directory: Path, changes: list[Changes], names: list[str]
+    base: Pattern, here: Profile, changes: list[Changes], names: list[str]
 ) -> list[tuple[str, Pattern, Profile, Changes]]:
     """As it is, and each change by itself."""
-    here = profile_of(name, directory)
     rows = [("as it is", base, here, Changes())]
     for change in changes:
         text = ", ".join(
@@ -303,19 +329,17 @@ def predict_report(
     found = report_command.read(path)
     printer = None if as_json else Printer(sys.stdout)
     results = []
+    refused: list[str] = []
     for file in found.files:
-        patterns = explanation.of_report(file, processors_of(processors))
+        patterns = patterns_of(file, processors, refused)
         if printer:
             printer.say(file.file)
-        rows = functools.partial(
-            alternatives, name=name, directory=Path(file.file).parent, changes=changes, names=names
-        )
+        rows = functools.partial(alternatives, here=profile_for(file, name), changes=changes, names=names)
         answers = [predict(pattern, measured(part, file.ranks), rows, printer) for pattern, part in patterns]
         results.append({"file": file.file, "predictions": answers})
     if as_json:
         show.print_json({"files": results})
-    show.print_problems(found, str(path))
-    return 0
+    return ended(found, path, refused)
 
 
 def predict_pattern(
@@ -327,7 +351,7 @@ def predict_pattern(
     names: list[str],
     as_json: bool,
 ) -> int:
-    rows = functools.partial(alternatives, name=name, directory=directory, changes=changes, names=names)
+    rows = functools.partial(alternatives, here=profile_of(name, directory), changes=changes, names=names)
     result = predict(described(given, processors), None, rows, None if as_json else Printer(sys.stdout))
     if as_json:
         show.print_json(result)

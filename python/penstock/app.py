@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock import __version__, hints
-from penstock.failure import Failure
+from penstock.failure import USAGE, Failure
 
 app = typer.Typer(
     help="An MPI-IO engine under programs that nobody changed.",
@@ -144,7 +144,9 @@ AskedProfile = Annotated[
         show_default=False,
     ),
 ]
-Processors = Annotated[int, typer.Option(min=0, metavar="N", help="processors of a node; 0: this machine's")]
+Processors = Annotated[
+    int, typer.Option(min=0, max=1 << 24, metavar="N", help="processors of a node; 0: this machine's")
+]
 Read = Annotated[bool, typer.Option("--read", help="the access reads; it writes when not given")]
 Ranks = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="ranks of the described access")]
 Nodes = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="nodes that they run on")]
@@ -164,8 +166,32 @@ Where = Annotated[
 ]
 
 
+# Parameters of explain and predict that say what an access is like, with the names of their options.
+DESCRIBING = {
+    "read": "--read", "ranks": "--ranks", "nodes": "--nodes", "rank_bytes": "--bytes", "piece": "--piece", "shape": "--shape",
+    "independent": "--independent", "calls": "--calls", "directory": "--dir",
+}  # fmt: skip
+
+
+def _described_by_report(context: typer.Context, report: Path) -> None:
+    """Options that would do nothing are refused."""
+    given = [option for name, option in DESCRIBING.items() if _from_line(context, name)]
+    if given:
+        raise Failure(
+            f"{given[0]}: {report} already says what was accessed; leave the report or the option out, or ask "
+            "penstock predict with --what-ranks and the like",
+            USAGE,
+        )
+
+
+def _from_line(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 @app.command()
 def explain(
+    context: typer.Context,
     report: ReportFile = None,
     profile: AskedProfile = "",
     processors: Processors = 0,
@@ -184,6 +210,7 @@ def explain(
     from penstock.commands import explain as command
 
     if report is not None:
+        _described_by_report(context, report)
         raise typer.Exit(command.explain_report(report, profile, processors, json))
     given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
     raise typer.Exit(command.explain_pattern(given, profile, directory, processors, json))
@@ -191,6 +218,7 @@ def explain(
 
 @app.command()
 def predict(
+    context: typer.Context,
     report: ReportFile = None,
     profile: AskedProfile = "",
     processors: Processors = 0,
@@ -252,6 +280,7 @@ def predict(
         *(Changes(local=value) for value in what_local or []),
     ]
     if report is not None:
+        _described_by_report(context, report)
         raise typer.Exit(command.predict_report(report, profile, processors, changes, what_device or [], json))
     given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
     raise typer.Exit(command.predict_pattern(given, profile, directory, processors, changes, what_device or [], json))

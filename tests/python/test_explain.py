@@ -237,3 +237,32 @@ def test_the_command_prints_json(penstock):
     assert [one["what"] for one in json.loads(done.stdout)["alternatives"]] == ["as it is", "8 ranks", "on nvm"]
     assert penstock("explain", "--shape", "round").returncode == 2
     assert penstock("explain", "/nowhere/report").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--bytes", "9999999t"], "expected at most 9.3e+18"),
+        (["--bytes", "99999999999999999999999999t"], "expected at most 9.3e+18"),
+        (["--shape", "sparse", "--bytes", "2000000t"], "bytes of the file"),
+        (["--nodes", "5"], "--nodes 5: expected at most 4"),
+        (["--dir", "/nowhere/at all"], "--dir /nowhere/at all: No such file or directory"),
+        (["--processors", "999999999999999999999"], "--processors"),
+    ],
+)
+@pytest.mark.parametrize("command", ["explain", "predict"])
+def test_what_can_not_be_described_is_refused(penstock, command, options, said):
+    done = penstock(command, *options)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("option", [["--ranks", "8"], ["--read"], ["--dir", "/"], ["--bytes", "1"], ["--calls", "1"]])
+@pytest.mark.parametrize("command", ["explain", "predict"])
+def test_options_that_describe_are_refused_beside_a_report(on_reports, command, option):
+    done = on_reports(command, report_line(), options=option)
+    assert done.returncode == 2 and f"{option[0]}: " in done.stderr and "already says" in done.stderr
+
+
+def test_a_file_whose_directory_is_gone_is_explained(on_reports, tmp_path):
+    done = on_reports("explain", report_line(file=str(tmp_path / "gone" / "deeper" / "file")), options=["--json"])
+    assert done.returncode == 0 and json.loads(done.stdout)["files"][0]["calls"], done.stderr

@@ -42,8 +42,13 @@ def checked(
     """Raises Failure (usage)."""
     if shape not in SHAPES:
         raise Failure(f"--shape {shape!r}: expected {', '.join(SHAPES)}", USAGE)
+    if nodes > ranks:
+        raise Failure(f"--nodes {nodes}: expected at most {ranks}, the number of --ranks", USAGE)
     sizes = size("--bytes", rank_bytes), size("--piece", piece)
-    return Described(not read, ranks, nodes, *sizes, shape, not independent, calls)
+    given = Described(not read, ranks, nodes, *sizes, shape, not independent, calls)
+    if wrong := explanation.out_of_range(described(given, 1)):
+        raise Failure(f"{wrong}; describe it with smaller --bytes, larger --piece or fewer --ranks", USAGE)
+    return given
 
 
 def size(option: str, text: str) -> int:
@@ -65,7 +70,7 @@ def profile_of(name: str, directory: Path) -> Profile:
     """By name; else the one that was measured on this machine and the directory's file system, or the built-in one that fits it best."""
     if name:
         return profiles.load(name)
-    place = machine.file_system(directory if directory.is_dir() else Path())
+    place = machine.file_system(directory)
     found = profiles.find(machine.identity(), place.mount_point, place.kind, place.identifier)
     return found or profiles.built_in(machine.built_in_for(place))
 
@@ -78,7 +83,7 @@ def described(given: Described, processors: int) -> Pattern:
     return explanation.described(
         write=given.write,
         ranks=given.ranks,
-        nodes=min(given.nodes, given.ranks),
+        nodes=given.nodes,
         processors=processors_of(processors),
         rank_bytes=given.rank_bytes,
         piece=given.piece,
@@ -173,7 +178,9 @@ def say_profile(profile: Profile) -> None:
 
 def profile_for(file: FileReport, name: str) -> Profile:
     """The one that was asked for; else what the run went by, where it is still to be had, or what `profile_of` finds for the file's directory."""
-    directory = Path(file.file).parent
+    parent = Path(file.file).absolute().parent
+    # The file's directory may be gone: then the file system that it was on, as far as its name is still there.
+    directory = next((one for one in (parent, *parent.parents) if one.is_dir()), Path())
     if name or not file.profile:
         return profile_of(name, directory)
     try:

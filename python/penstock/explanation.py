@@ -35,6 +35,7 @@ WAYS = ("independent", "mapped", "sieved", "two_phase", "two_layer")
 # were within twice.  With built-in ones: assumed, not measured.
 FACTOR_MEASURED = 2.0
 FACTOR_BUILT_IN = 4.0
+TIE = 1.02  # what is within that of the least counts as the least (kTie in src/model/program/predict.cpp)
 
 
 @dataclass(frozen=True)
@@ -161,16 +162,33 @@ def changed(pattern: Pattern, changes: Changes) -> Pattern:
     return replace(pattern, ranks=ranks, nodes=nodes, rank_span=rank_span, pieces=max(pattern.pieces, ranks))
 
 
+def gathers(pattern: Pattern, cached: bool) -> bool:
+    """Whether the library considers gathering when nobody asked for it (src/file/file.cpp, plan::may_gather_on_a_node)."""
+    if not pattern.collective or pattern.ranks == 1:
+        return False
+    return pattern.nodes > 1 or not cached or pattern.ranks >= 12 or pattern.ranks >= pattern.processors
+
+
+def by_itself(row: dict[str, Any], pattern: Pattern, cached: bool) -> bool:
+    """Whether the library takes this way without a hint: of the gathering ones two_layer with one local aggregator a node, and at most one global."""
+    if row["way"] == "two_layer":
+        return gathers(pattern, cached) and row["local_per_node"] == 1 and row["aggregators"] <= pattern.nodes
+    if row["way"] in ("mapped", "sieved"):
+        return pattern.pieces > pattern.ranks  # what lies together goes in one call
+    return bool(row["way"] == "independent")
+
+
 def candidates(pattern: Pattern, changes: Changes) -> list[dict[str, Any]]:
-    """Those with the numbers of aggregators that somebody asked for; none: all that there are."""
+    """Through the numbers of aggregators that somebody asked for; nobody did: none, which stands for all.  A node has at least as many local ones as global."""
     if changes.aggregators is None and changes.local is None:
         return []
-    rows: list[dict[str, Any]] = [{"way": way} for way in ("independent", "mapped", "sieved")]
-    per_node = -(-pattern.ranks // pattern.nodes)
-    if pattern.collective:
-        aggregators = min(changes.aggregators or pattern.nodes, pattern.ranks)
-        if changes.local is None or changes.local < per_node:
-            rows.append({"way": "two_layer", "local_per_node": changes.local or 1, "aggregators": aggregators})
+    of_a_node = -(-pattern.ranks // pattern.nodes)
+    aggregators = min(changes.aggregators or pattern.nodes, pattern.ranks)
+    local = max(changes.local or 1, -(-aggregators // pattern.nodes))
+    rows: list[dict[str, Any]] = []
+    if local < of_a_node:
+        rows.append({"way": "two_layer", "local_per_node": local, "aggregators": aggregators})
+    if local >= of_a_node or changes.local is None:
         rows.append({"way": "two_phase", "aggregators": aggregators})
     return rows
 
@@ -178,31 +196,43 @@ def candidates(pattern: Pattern, changes: Changes) -> list[dict[str, Any]]:
 def predicted(
     pattern: Pattern, profile: Profile, changes: Changes | None = None, mapped: bool | None = None
 ) -> dict[str, Any]:
-    """The answer of penstock-model, with seconds for all calls, and an interval for each candidate.  `mapped`: whether files can be mapped; None: where the
-    profile says that a page cache stands before the device, and on one node."""
+    """The answer of penstock-model, with seconds for all calls, and an interval for each candidate.  "least": the place of the least of all; "chosen": of the
+    least of those that the library takes by itself, or that were asked for.  `mapped`: whether files can be mapped; None: where the profile says that a page
+    cache stands before the device, and on one node."""
     asked = changes or Changes()
-    able = profile.figures["file.cached"] != 0 and pattern.nodes == 1 if mapped is None else mapped
+    cached = profile.figures["file.cached"] != 0
+    able = cached and pattern.nodes == 1 if mapped is None else mapped
     request: dict[str, Any] = {
         "operation": "predict",
         "profile": profile.name,
         "profile_text": figures_text(profile),
         "work": pattern.work(),
-        "possible": {"collective": pattern.collective, "mapped": able, "sieved_reads": True, "sieved_writes": False},
+        "possible": {
+            "collective": pattern.collective and pattern.ranks > 1,
+            "mapped": able,
+            "sieved_reads": True,
+            "sieved_writes": False,
+        },
     }
-    wanted = [
-        row
-        for row in candidates(pattern, asked)
-        if (able or row["way"] != "mapped") and not (pattern.write and row["way"] == "sieved")
-    ]
-    if wanted:
+    if wanted := candidates(pattern, asked):
         request["candidates"] = wanted
     answer = model.ask([request])[0]
+    answer["least"] = answer.pop("chosen")
     factor = FACTOR_MEASURED if profile.measured else FACTOR_BUILT_IN
     for row in answer["candidates"]:
         row["seconds"] *= pattern.calls
         row["terms"] = {name: value * pattern.calls for name, value in row["terms"].items()}
         row["interval"] = [row["seconds"] / factor, row["seconds"] * factor]
+        row["by_itself"] = by_itself(row, pattern, cached)
+    answer["chosen"] = answer["least"] if wanted else _taken_of(answer["candidates"])
     return answer
+
+
+def _taken_of(rows: Sequence[dict[str, Any]]) -> int:
+    """Of the ways that the library takes by itself the simplest of those that take least."""
+    places = [place for place, row in enumerate(rows) if row["by_itself"]]
+    most = TIE * min(rows[place]["seconds"] for place in places)
+    return next(place for place in places if rows[place]["seconds"] <= most)
 
 
 def taken(part: Part) -> str:
@@ -223,9 +253,31 @@ def measured(part: Part, ranks: int) -> dict[str, float]:
     return terms
 
 
-def because(rows: Sequence[dict[str, Any]], chosen: int) -> str:
+def hints_for(row: dict[str, Any]) -> str:
+    """What a user writes to have this way."""
+    hints = [f"penstock_strategy={row['way']}"]
+    if row["way"] == "two_layer":
+        hints.append(f"penstock_local_aggregators={row['local_per_node']}")
+    if row["way"] in ("two_layer", "two_phase"):
+        hints.append(f"cb_nodes={row['aggregators']}")
+    return ", ".join(hints)
+
+
+def instead(rows: Sequence[dict[str, Any]], least: int, chosen: int) -> str:
+    """A sentence where the library by itself does not take what is predicted to take least, or ""."""
+    best, taken_one = rows[least], rows[chosen]
+    if least == chosen or taken_one["seconds"] <= TIE * best["seconds"]:
+        return ""
+    ratio = f", {taken_one['seconds'] / best['seconds']:.3g} times as much" if best["seconds"] > 0 else ""
+    return (
+        f"Penstock by itself takes {taken_one['way']} ({taken_one['seconds']:.4g} s{ratio}); "
+        f"with the hints {hints_for(best)} it takes the least."
+    )
+
+
+def because(rows: Sequence[dict[str, Any]], least: int) -> str:
     """One sentence: what the least saves against the next best way, and where."""
-    best = rows[chosen]
+    best = rows[least]
     others = [row for row in rows if row["way"] != best["way"]]
     if not others:
         return f"{best['way']} is the only way there is."

@@ -109,15 +109,42 @@ def test_every_candidate_has_its_terms_and_its_interval(name):
         assert sum(row["terms"].values()) == pytest.approx(row["seconds"])
         assert row["interval"][0] < row["seconds"] < row["interval"][1]
     least = min(row["seconds"] for row in answer["candidates"])
-    assert answer["candidates"][answer["chosen"]]["seconds"] <= 1.02 * least
-    assert explanation.because(answer["candidates"], answer["chosen"]).endswith(".")
+    assert answer["candidates"][answer["least"]]["seconds"] <= 1.02 * least
+    assert explanation.because(answer["candidates"], answer["least"]).endswith(".")
+
+
+def chosen(name="ssd", changes=None, **changed):
+    answer = explanation.predicted(described(**changed), profiles.built_in(name), changes)
+    row = answer["candidates"][answer["chosen"]]
+    return row, explanation.instead(answer["candidates"], answer["least"], answer["chosen"])
+
+
+def test_what_is_chosen_is_what_the_library_takes_by_itself():
+    many = {"ranks": 64, "processors": 64, "rank_bytes": 64 << 20, "piece": 4096}
+    row, instead = chosen(**many)
+    assert (row["way"], row["local_per_node"], row["aggregators"]) == ("two_layer", 1, 1)
+    assert "penstock_strategy=two_layer, penstock_local_aggregators=16, cb_nodes=1" in instead
+    row, instead = chosen(name="lustre", **(many | {"nodes": 4}))
+    assert row["local_per_node"] == 1 and row["aggregators"] == 4 and instead
+    few, _ = chosen(**(many | {"ranks": 8}))
+    assert few["way"] not in ("two_layer", "two_phase"), "few ranks of one node with processors to spare do not gather"
+    for pattern in ("blocks", "interleaved", "sparse"):
+        for ranks, nodes in ((1, 1), (2, 1), (2, 2), (16384, 256)):
+            for write in (True, False):
+                row, _ = chosen(pattern=pattern, ranks=ranks, nodes=nodes, write=write)
+                assert row["by_itself"] and row["way"] != "two_phase" and row["local_per_node"] < 2
+                assert pattern != "blocks" or row["way"] not in ("mapped", "sieved")
+
+
+def test_one_rank_has_nobody_to_gather_from():
+    answer = explanation.predicted(described(ranks=1), profiles.built_in("ssd"))
+    assert {row["way"] for row in answer["candidates"]} == {"independent", "mapped"}
 
 
 def test_so_many_calls_take_so_many_times_as_long():
-    one = explanation.predicted(described(pattern="blocks"), profiles.built_in("hdd"), Changes(aggregators=2))
-    many = explanation.predicted(
-        described(pattern="blocks", calls=10), profiles.built_in("hdd"), Changes(aggregators=2)
-    )
+    one = explanation.predicted(described(pattern="blocks"), profiles.built_in("hdd"))
+    many = explanation.predicted(described(pattern="blocks", calls=10), profiles.built_in("hdd"))
+    assert many["candidates"][0]["way"] == "independent", "the others have plans to make first, and keep them"
     assert many["candidates"][0]["seconds"] == pytest.approx(10 * one["candidates"][0]["seconds"])
 
 
@@ -139,9 +166,54 @@ def test_aggregators_that_were_asked_for():
     rows = explanation.predicted(
         described(nodes=4, ranks=64), profiles.built_in("lustre"), Changes(aggregators=8, local=2)
     )
-    assert {(row["local_per_node"], row["aggregators"]) for row in rows["candidates"] if row["way"] == "two_layer"} == {
-        (2, 8)
+    assert {(row["way"], row["local_per_node"], row["aggregators"]) for row in rows["candidates"]} == {
+        ("two_layer", 2, 8)
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (Changes(aggregators=8), {("two_layer", 2, 8), ("two_phase", 0, 8)}),
+        (Changes(aggregators=1000), {("two_phase", 0, 64)}),
+        (Changes(local=3), {("two_layer", 3, 4)}),
+        (Changes(local=1, aggregators=12), {("two_layer", 3, 12)}),
+        (Changes(local=16), {("two_phase", 0, 4)}),
+    ],
+)
+def test_ways_that_were_asked_for_aggregate_as_the_library_would(changes, expected):
+    rows = explanation.predicted(described(nodes=4, ranks=64), profiles.built_in("lustre"), changes)["candidates"]
+    assert {(row["way"], row["local_per_node"], row["aggregators"]) for row in rows} == expected
+
+
+def test_titles_say_whose_the_bytes_are():
+    assert command.title(described(ranks=4, piece=65536)) == (
+        "1 collective write by 4 ranks on 1 node: 4 MiB of all ranks together, in 64 pieces of 64 KiB"
+    )
+    assert command.title(described(ranks=1, pattern="blocks", write=False, collective=False, calls=2)) == (
+        "2 independent reads by 1 rank on 1 node: each moves 1 MiB of all ranks together, in 1 piece of 1 MiB"
+    )
+
+
+def test_the_terms_of_a_run_add_up_in_the_table(on_reports):
+    phases = {"write": {"sum": 0.2, "max": 0.1}, "plan": {"sum": 2.0, "max": 1.0}}
+    part = {"counters": {"calls_write": 2, "bytes_written": 1024, "pieces": 2, "independent": 2}, "phases": phases}
+    done = on_reports("explain", report_line(writing=part, reading={"counters": {}, "phases": {}}))
+    (row,) = [line.split() for line in done.stdout.splitlines() if "as it was" in line]
+    total, *terms = [float(cell) for cell in row if cell.replace(".", "").isdigit()]
+    assert (total, sum(terms)) == (1.1, pytest.approx(1.1)), done.stdout
+
+
+def test_what_if_says_what_it_leaves_out_and_what_devices_are_behind(penstock):
+    built = {"PENSTOCK_LIBDIR": str(paths.program("penstock-model").parent.parent / "lib")}
+    what = ("--what-aggregators", "2", "--what-nodes", "9", "--what-device", "hdd", "--what-device", "lustre")
+    done = penstock("predict", "--profile", "ssd", *what, environment=built)
+    assert done.returncode == 0 and "9 nodes, 4 ranks on them" in done.stdout
+    assert "hdd and ssd: a page cache stands before the device" in " ".join(done.stdout.split())
+    ways = {line.split()[2] for line in done.stdout.splitlines() if line.strip().startswith("2 aggregators")}
+    assert ways <= {"two_layer,", "two_phase,"} and ways
+    alone = penstock("predict", "--independent", "--profile", "lustre", *what[:2], environment=built)
+    assert alone.returncode == 0 and "2 aggregators: left out" in alone.stderr and "2 aggregators" not in alone.stdout
 
 
 def test_predictions_are_corrected_by_the_run():
@@ -250,14 +322,20 @@ def test_the_command_prints_json(penstock):
         (["--processors", "999999999999999999999"], "--processors"),
     ],
 )
-@pytest.mark.parametrize("command", ["explain", "predict"])
-def test_what_can_not_be_described_is_refused(penstock, command, options, said):
-    done = penstock(command, *options)
+def test_what_can_not_be_described_is_refused(penstock, options, said):
+    done = penstock("predict" if options[0] == "--bytes" else "explain", *options)
     assert done.returncode == 2 and said in done.stderr and not done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("option", [["--ranks", "8"], ["--read"], ["--dir", "/"], ["--bytes", "1"], ["--calls", "1"]])
-@pytest.mark.parametrize("command", ["explain", "predict"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("explain", ["--ranks", "8"]),
+        ("explain", ["--read"]),
+        ("predict", ["--dir", "/"]),
+        ("predict", ["--bytes", "1"]),
+    ],
+)
 def test_options_that_describe_are_refused_beside_a_report(on_reports, command, option):
     done = on_reports(command, report_line(), options=option)
     assert done.returncode == 2 and f"{option[0]}: " in done.stderr and "already says" in done.stderr

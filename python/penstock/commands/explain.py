@@ -17,6 +17,7 @@ from penstock.report import FileReport, Part, Report
 from penstock.study.tables import Printer
 
 LEFT_ALIGNED = ("", "way")
+OTHER = "other"  # of a run: what the model has no term for
 
 
 @dataclass(frozen=True)
@@ -94,16 +95,18 @@ def described(given: Described, processors: int) -> Pattern:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{show.amount(number) if number > 99_999 else number} {noun}s"
+
+
 def title(pattern: Pattern) -> str:
-    verb = "writes" if pattern.write else "reads"
-    where = f"{pattern.ranks} ranks on {pattern.nodes} node{'s' if pattern.nodes > 1 else ''}"
-    pieces = (
-        f"{show.amount(round(pattern.pieces))} pieces of {show.byte_amount(round(pattern.bytes / pattern.pieces))}"
-        if pattern.pieces
-        else ""
+    kind = f"{'collective' if pattern.collective else 'independent'} {'write' if pattern.write else 'read'}"
+    pieces = f"{show.amount(round(pattern.pieces))} piece{'s' if round(pattern.pieces) > 1 else ''}"
+    return (
+        f"{counted(pattern.calls, kind)} by {counted(pattern.ranks, 'rank')} on {counted(pattern.nodes, 'node')}: "
+        f"{'each moves ' if pattern.calls > 1 else ''}{show.byte_amount(round(pattern.bytes))} of all ranks together, "
+        f"in {pieces} of {show.byte_amount(round(pattern.bytes / pattern.pieces))}"
     )
-    kind = "collective" if pattern.collective else "independent"
-    return f"{show.amount(pattern.calls)} {kind} {verb} of {where}, each {show.byte_amount(round(pattern.bytes))} in {pieces}"
 
 
 def shown(value: float) -> str:
@@ -113,7 +116,7 @@ def shown(value: float) -> str:
 def label(row: dict[str, Any]) -> str:
     if row["way"] == "two_layer":
         return f"two_layer, {row['local_per_node']} local a node, {row['aggregators']} global"
-    return f"two_phase, {row['aggregators']} aggregators" if row["way"] == "two_phase" else str(row["way"])
+    return f"two_phase, {counted(row['aggregators'], 'aggregator')}" if row["way"] == "two_phase" else str(row["way"])
 
 
 def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] | None, printer: Printer) -> None:
@@ -123,17 +126,19 @@ def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] 
         for name in explanation.TERMS
         if any(row["terms"][name] for row in answer["candidates"]) or (took and took["terms"].get(name))
     ]
+    if took and took["terms"].get(OTHER):
+        names.append(OTHER)
     lines = []
     for place, row in sorted(enumerate(answer["candidates"]), key=lambda one: one[1]["seconds"]):
         low, high = row["interval"]
-        mark = "least" if place == answer["chosen"] else ""
+        mark = "chosen" if place == answer["chosen"] else ""
         lines.append(
             [
                 label(row),
                 mark,
                 f"{row['seconds']:.3g}",
                 f"{low:.2g} to {high:.2g}",
-                *(shown(row["terms"][name]) for name in names),
+                *(shown(row["terms"].get(name, 0.0)) for name in names),
             ]
         )
     if took:
@@ -147,7 +152,7 @@ def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] 
             ]
         )
     printer.table(("way", "", "seconds", "between", *names), lines, LEFT_ALIGNED)
-    printer.say(explanation.because(answer["candidates"], answer["chosen"]))
+    printer.say(answer["because"])
 
 
 def explained(
@@ -158,11 +163,13 @@ def explained(
     mapped: bool | None = None,
 ) -> dict[str, Any]:
     answer = explanation.predicted(pattern, profile, changes, mapped)
+    rows, least = answer["candidates"], answer["least"]
+    why = explanation.because(rows, least), explanation.instead(rows, least, answer["chosen"])
     return {
         "title": title(pattern),
         "pattern": pattern.work() | {"collective": pattern.collective, "calls": pattern.calls},
         **answer,
-        "because": explanation.because(answer["candidates"], answer["chosen"]),
+        "because": " ".join(text for text in why if text),
         "measured": took,
     }
 
@@ -252,23 +259,29 @@ def explain_pattern(given: Described, name: str, directory: Path, processors: in
     return 0
 
 
+def asked_for(change: Changes) -> str:
+    values = (
+        (change.ranks, "rank", ""),
+        (change.nodes, "node", ""),
+        (change.aggregators, "aggregator", ""),
+        (change.local, "local aggregator", " a node"),
+    )
+    return ", ".join(f"{counted(value, noun)}{more}" for value, noun, more in values if value is not None)
+
+
 def alternatives(
     base: Pattern, here: Profile, changes: list[Changes], names: list[str]
 ) -> list[tuple[str, Pattern, Profile, Changes]]:
     """As it is, and each change by itself."""
     rows = [("as it is", base, here, Changes())]
     for change in changes:
-        text = ", ".join(
-            f"{value} {noun}"
-            for value, noun in (
-                (change.ranks, "ranks"),
-                (change.nodes, "nodes"),
-                (change.aggregators, "aggregators"),
-                (change.local, "local aggregators a node"),
-            )
-            if value is not None
-        )
-        rows.append((text, explanation.changed(base, change), here, change))
+        pattern, text = explanation.changed(base, change), asked_for(change)
+        if change.nodes is not None and pattern.nodes < change.nodes:
+            text += f", {counted(pattern.nodes, 'rank')} on them"
+        if explanation.candidates(pattern, change) and not (pattern.collective and pattern.ranks > 1):
+            show.say(f"{text}: left out, since nothing is aggregated in {title(pattern).partition(':')[0]}")
+            continue
+        rows.append((text, pattern, here, change))
     for other in names:
         found = profiles.load(other)
         rows.append((f"on {found.name}", base, found, Changes()))
@@ -281,8 +294,11 @@ Rows = Callable[[Pattern], list[tuple[str, Pattern, Profile, Changes]]]
 def predict(base: Pattern, took: dict[str, Any] | None, rows: Rows, printer: Printer | None) -> dict[str, Any]:
     """`rows`: makes the alternatives of the pattern.  `took`: what a run of it took.  `printer`: none where the results are for a program."""
     answers: list[dict[str, Any]] = []
+    cached: set[str] = set()
     correction = 1.0
     for text, pattern, profile, change in rows(base):
+        if profile.figures["file.cached"] and profile.name not in machine.IN_MEMORY:
+            cached.add(profile.name)
         answer = explained(pattern, profile, None, change)
         if not answers and took:
             correction = correction_of(answer, took)
@@ -306,6 +322,11 @@ def predict(base: Pattern, took: dict[str, Any] | None, rows: Rows, printer: Pri
         if took:
             printer.say(
                 f"corrected by what the run took: {took['seconds']:.3g} s, {correction:.3g} times what is predicted for it"
+            )
+        if len(cached) > 1:
+            printer.say(
+                f"{' and '.join(sorted(cached))}: a page cache stands before the device, so these are seconds until calls return, "
+                "however slow the device behind it is"
             )
     return {"title": title(base), "measured": took, "correction": correction, "alternatives": answers}
 

@@ -1,5 +1,6 @@
 """Calibration profiles: read, checked against table/profile.toml, found by machine and file system, written.  Measures nothing."""
 
+import contextlib
 import functools
 import json
 import math
@@ -89,7 +90,7 @@ def directory(environment: Mapping[str, str] | None = None) -> Path:
     given = os.environ if environment is None else environment
     config = Path(given.get("XDG_CONFIG_HOME", ""))
     if not config.is_absolute():
-        config = Path(given.get("HOME", "") or Path.home()) / ".config"
+        config = paths.home(given) / ".config"
     return config / "penstock" / "profiles"
 
 
@@ -292,6 +293,15 @@ def figures_text(profile: Profile, durable: bool = False) -> str:
     return f"{text}[profile]\nversion = {VERSION}\nname = {_toml(profile.name)}\n"
 
 
+ELSEWHERE = "name another place with --output FILE"
+
+
+def check_place(path: Path) -> None:
+    """Raises Failure where write() would, before anybody has measured for a minute."""
+    if why := paths.why_not_writable(path):
+        raise Failure(f"{path}: the profile can not be written: {why}; {ELSEWHERE}")
+
+
 def write(path: Path, text: str) -> None:
     """Whole or not at all: who reads at this moment sees the old one."""
     parse(text, str(path))
@@ -301,5 +311,6 @@ def write(path: Path, text: str) -> None:
         fresh.write_text(text)
         fresh.replace(path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise Failure(f"{path}: the profile can not be written: {error.strerror}") from error
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise Failure(f"{path}: the profile can not be written: {error.strerror}; {ELSEWHERE}") from error

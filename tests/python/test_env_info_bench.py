@@ -114,6 +114,16 @@ def test_bench_json(benches, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "x" / "out.json").read_text())
 
 
+def test_what_can_not_be_saved_is_not_measured(benches, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path, tmp_path / "file" / "out.json", tmp_path / "file" / "deeper" / "out.json"):
+        with pytest.raises(Failure, match="can not be written.*--output"):
+            bench.run("good", False, [], [], output, False)
+    assert "measuring" not in capsys.readouterr().err
+    bench.check_place(tmp_path / "new" / "deeper" / "out.json")
+    bench.check_place(tmp_path / "file")
+
+
 def test_wrong_bytes_fail(benches, tmp_path, capsys):
     assert bench.run("wrong", False, [], [], tmp_path / "out.json", True) == 1
     assert "bytes came back wrong" in capsys.readouterr().err

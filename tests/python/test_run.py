@@ -109,6 +109,14 @@ def test_no_file_seen(penstock):
     assert "no MPI file was closed" in penstock("run", "true").stderr
 
 
+def test_a_program_that_failed_is_told_as_that(penstock, program):
+    answer = penstock("run", program, "7")
+    assert "ended with exit code 7" in answer.stderr and "/data/out.nc" in answer.stderr
+    answer = penstock("run", "false")
+    assert "ended with exit code 1" in answer.stderr and "no MPI file was closed" not in answer.stderr
+    assert "exit code" not in penstock("run", program).stderr
+
+
 def test_bypass(penstock, program):
     answer = penstock("run", "--bypass", program)
     assert answer.returncode == 0 and "native MPI library, as asked" in answer.stderr

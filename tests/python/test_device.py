@@ -60,6 +60,7 @@ def test_sizes(text, size):
         ({"iops": 1e12}, "--iops"),
         ({"latency": -1.0}, "--latency -1"),
         ({"page_cache": "x"}, "--page-cache"),
+        ({"page_cache": "1"}, "--page-cache 1: expected at least 4M"),
         ({"method": "usb"}, "auto, loop, fuse, memory"),
         ({"profile": "nvm", "method": "memory", "rate": 5.0}, "can not be made slower"),
     ],
@@ -107,6 +108,13 @@ def test_a_device_is_remembered_as_it_is():
     made = device("ssd", page_cache="64M", at=Path("/srv/some"))
     assert devices.device_of(json.loads(json.dumps(made.as_json()))) == made
     assert made.directory == "/srv/some" and made.page_cache_bytes == 64 << 20
+
+
+def test_a_directory_that_can_not_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    made = replace(device("nvm", at=tmp_path / "file" / "at"), state=str(tmp_path / "state"))
+    with pytest.raises(Failure, match="--at .*/file/at: the directory can not be made: Not a directory"):
+        making._make(made)
 
 
 def test_words_of_the_file_system():

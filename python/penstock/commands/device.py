@@ -180,7 +180,7 @@ def _print_check(device: Device, found: list[Found], tolerance: float) -> None:
 
 def run(name: str, words: list[str], page_cache: str) -> int:
     """Runs a command held to the device's rates and with a page cache of its own; returns its exit code."""
-    cache = devices.size_of("--page-cache", page_cache) if page_cache else 0
+    cache = devices.cache_of(page_cache)
     # A page cache of some size in front of the machine's own storage needs no device.
     device = None if cache and making.find(devices.check_name(name)) is None else making.live(name)
     cache = cache or (device.page_cache_bytes if device else 0)

@@ -258,7 +258,10 @@ def _make(device: Device) -> Device:
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(mode=0o755)
     _remember(device)
-    Path(device.directory).mkdir(exist_ok=True)
+    try:
+        Path(device.directory).mkdir(exist_ok=True)
+    except OSError as error:
+        raise Failure(f"--at {device.directory}: the directory can not be made: {error.strerror}") from error
     if device.method == "memory":
         return _make_memory(device)
     _make_backing(device)

@@ -1,5 +1,8 @@
 """The command line: names, options and help.  The work is in commands/, which are imported when they are called."""
 
+import contextlib
+import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -811,9 +814,18 @@ def tradeoff(
     raise typer.Exit(command.run_tradeoff(profile, nodes, ranks_per_node, output, json))
 
 
+def _write_what_the_terminal_has_not() -> None:
+    """Where the locale has no character of a name, an escape stands for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
+    _write_what_the_terminal_has_not()
     try:
         app(prog_name="penstock")
+        sys.stdout.flush()
     except Failure as failure:
         from penstock import show
 
@@ -827,3 +839,13 @@ def main() -> None:
 
         show.say(ended.code)
         sys.exit(USAGE if ": expected" in ended.code else FINDINGS)
+    except OSError as error:
+        # Of files commands speak themselves: what is left is a full disk behind stdout.
+        if error.filename is not None:
+            raise
+        from penstock import show
+
+        show.say(f"the output can not be written: {error.strerror}")
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more, and complains, when it ends
+        sys.exit(FINDINGS)

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from conftest import report_line
+from conftest import TOP, report_line
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from penstock import report, show
@@ -150,6 +150,21 @@ def test_command_unreadable(penstock, tmp_path):
 def test_command_empty(penstock, tmp_path):
     answer = penstock("report", write(tmp_path / "r"))
     assert answer.returncode == 0 and "no file in this report" in answer.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_behind_the_output_is_told(penstock, tmp_path, options):
+    path = write(tmp_path / "r", report_line())
+    command = f"{TOP / 'bin' / 'penstock'} report {path} {' '.join(options)} > /dev/full"
+    answer = penstock("-c", command, program="sh")
+    assert answer.returncode == 1
+    assert answer.stderr == "penstock: the output can not be written: No space left on device\n"
+
+
+def test_names_that_the_locale_has_no_characters_for(penstock, tmp_path):
+    path = write(tmp_path / "r", report_line(file="/data/wärme"))
+    answer = penstock("report", path, environment={"PYTHONIOENCODING": "ascii"})
+    assert answer.returncode == 0 and "/data/w\\xe4rme" in answer.stdout, answer.stderr
 
 
 def test_names_can_not_steer_the_terminal(penstock, tmp_path):

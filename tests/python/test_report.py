@@ -1,5 +1,6 @@
 """penstock report and its reader: good files, torn files, hostile files."""
 
+import io
 import json
 import math
 
@@ -8,6 +9,7 @@ from conftest import TOP, report_line
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from penstock import report, show
+from rich.console import Console
 
 
 def write(path, *lines):
@@ -150,6 +152,40 @@ def test_command_unreadable(penstock, tmp_path):
 def test_command_empty(penstock, tmp_path):
     answer = penstock("report", write(tmp_path / "r"))
     assert answer.returncode == 0 and "no file in this report" in answer.stderr
+
+
+def shown_in(width, headings, rows, left=("",)):
+    stream = io.StringIO()
+    show.print_table(Console(file=stream, width=width, highlight=False, markup=False), headings, rows, left)
+    return stream.getvalue()
+
+
+def test_a_table_never_cuts_numbers():
+    headings = ("file", "way", "", "seconds spent", "between", "never")
+    rows = [["/a/rather/long/name/of/a/file", "independent", "chosen", "0.01234", "0.5 to 0.7", "-"]]
+    wide = shown_in(100, headings, rows, ("file", "way", ""))
+    assert "seconds spent" in wide and "─" in wide and "0.5 to 0.7" in wide
+    folded = shown_in(74, headings, rows, ("file", "way", ""))
+    assert all(text in folded for text in ("─", "0.01234", "0.5 to 0.7", "chosen")) and rows[0][0] not in folded
+    assert shown_in(60, headings, rows, ("file", "way", "")) == (
+        "/a/rather/long/name/of/a/file, chosen\n  way independent, seconds spent 0.01234, between 0.5 to 0.7\n"
+    )
+    narrow = shown_in(30, headings, rows, ("file", "way", ""))
+    assert "…" not in narrow and "  way independent,\n" in narrow and "between 0.5 to 0.7" in narrow
+    assert shown_in(20, ("a", "b"), [], ("a",))
+
+
+def test_a_report_on_a_narrow_terminal_has_every_number(tmp_path):
+    found = report.read(write(tmp_path / "r", report_line()))
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "40")
+        show.print_report(found, stream)
+    text = " ".join(stream.getvalue().split())
+    for part in ("/data/out.nc", "strategy mapped 90 %, independent 10 %", "calls 12", "wall s 1.5000", "copy 1.1250"):
+        assert part in text
+    assert "…" not in text
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

@@ -156,23 +156,15 @@ def check(name: str, seconds: float, tolerance: float, as_json: bool) -> int:
 
 
 def _print_check(device: Device, found: list[Found], tolerance: float) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else show.WIDTH_OF_A_PIPE, highlight=False, markup=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("measured by fio")
-    for column in ("target", "measured", "unit", "off by"):
-        table.add_column(column, justify="right")
-    table.add_column("")
+    console = show.console_on(sys.stdout)
+    rows = []
     for row in found:
         verdict = row.note if row.fine else f"more than {tolerance:g} %{', ' + row.note if row.note else ''}"
-        table.add_row(
-            row.what, f"{row.target:.4g}", f"{row.measured:.4g}", row.unit, f"{100 * row.deviation:+.1f} %", verdict
-        )
+        numbers = f"{row.target:.4g}", f"{row.measured:.4g}", row.unit, f"{100 * row.deviation:+.1f} %"
+        rows.append([row.what, *numbers, verdict])
     console.print(f"device {device.name}: {device.profile.name} by {device.method}; tolerance {tolerance:g} %")
-    console.print(table)
+    headings = ("measured by fio", "target", "measured", "unit", "off by", "")
+    show.print_table(console, headings, rows, ("measured by fio", ""))
 
 
 # --- run -------------------------------------------------------------------------------------------------------------------

@@ -50,6 +50,35 @@ def test_what_can_not_be_saved_is_not_measured(tmp_path, monkeypatch):
             run()
 
 
+def test_a_bed_that_is_not_up_is_told_once_and_nothing_is_measured(tmp_path, monkeypatch):
+    def measured(*_):
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(storage.runs, "run", measured)
+    monkeypatch.setattr(study.measured_model, "run", measured)
+    name = f"none{os.getpid()}"
+    asked = {
+        "devices": "",
+        "device": [f"a={tmp_path}"],
+        "mpi": [],
+        "bed": name,
+        "scale": 0,
+        "rounds": 0,
+        "timeout": 0,
+        "full": False,
+    }
+    shuffle = storage.storage_study("shuffle")
+    model = study.measured_model.Wanted((2,), 2, (), name, tmp_path, 1, 1, 1, 1, False, 1.0)
+    for run in (
+        lambda: storage.run_of_storage(shuffle, storage.wanted_of(shuffle, asked), tmp_path / "x", False),
+        lambda: study.run_model(model, "", tmp_path / "x", False),
+    ):
+        with pytest.raises(Failure, match=f"no test bed {name} up"):
+            run()
+    with pytest.raises(Failure, match="^--directory .*/none: "):
+        study.run_model(dataclasses.replace(model, bed="", directory=tmp_path / "none"), "", tmp_path / "x", False)
+
+
 def file_of(cell, **counters):
     """A file that was written: seconds by phase are sums over the ranks."""
     line = report_line(

@@ -82,7 +82,7 @@ def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
 
 def default_profile(directory: Path, host: str | None = None) -> profiles.Profile:
     """The one that was measured on this machine, or one of that name, and the directory's file system; else a built-in one."""
-    place = machine.file_system(directory)
+    place = machine.file_system(directory, "--directory")
     found = profiles.find(machine.identity(host), place.mount_point, place.kind, place.identifier)
     return found or profiles.built_in(machine.built_in_for(place))
 
@@ -143,6 +143,14 @@ def finish(result: dict[str, Any], prefix: Path, figures: list[Path], as_json: b
     show.say(f"saved in {', '.join(map(str, [written, *figures]))}")
 
 
+def check_bed(name: str) -> None:
+    """Raises Failure when the bed that was asked for is not up: before every run of the study fails for it.  No name: none was."""
+    if name:
+        from penstock.testbed import bed
+
+        bed.live(name)
+
+
 def made(prefix: Path) -> None:
     try:
         prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -157,6 +165,7 @@ def run_model(wanted: measured_model.Wanted | None, profile: str, prefix: Path |
     errors = paper.errors(rows)
     result: dict[str, Any] = {"study": "model", "cells": rows, "errors": errors, "notes": model_notes(rows, errors)}
     if wanted is not None:
+        check_bed(wanted.bed)
         chosen = (
             profiles.load(profile) if profile else default_profile(wanted.directory, "node0" if wanted.bed else None)
         )

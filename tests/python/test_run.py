@@ -19,6 +19,12 @@ def test_plain_program(penstock, program, tmp_path):
     assert list(tmp_path.iterdir()) == [], "the temporary report is gone"
 
 
+def test_an_interrupt_while_modules_are_read_is_no_traceback(penstock, tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    answer = penstock("info", environment={"PYTHONPATH": str(tmp_path)})
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")
+
+
 def test_script(penstock, program, tmp_path):
     script = tmp_path / "job.py"
     script.write_text(

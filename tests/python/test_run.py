@@ -123,6 +123,11 @@ def test_a_program_that_failed_is_told_as_that(penstock, program):
     assert "exit code" not in penstock("run", program).stderr
 
 
+def test_bypass_by_the_environment_is_told_too(penstock, program):
+    answer = penstock("run", program, environment={"PENSTOCK_BYPASS": "1"})
+    assert answer.returncode == 0 and "went to the native MPI library" in answer.stderr
+
+
 def test_bypass(penstock, program):
     answer = penstock("run", "--bypass", program)
     assert answer.returncode == 0 and "native MPI library, as asked" in answer.stderr

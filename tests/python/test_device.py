@@ -117,6 +117,26 @@ def test_a_directory_that_can_not_be_made_is_told(tmp_path):
         making._make(made)
 
 
+def test_a_probe_that_is_ended_keeps_no_file_open(tmp_path, monkeypatch):
+    """A signal between opening and what closes again: the open file kept the probe from being unmounted."""
+    opened, plain = [], os.open
+
+    def ended(*words):
+        opened.append(plain(*words))
+        os.kill(os.getpid(), signal.SIGINT)
+        return opened[-1]
+
+    def mounted(_device, _profile, source, at, _path_us):
+        shutil.copy(Path(source) / "file", at)
+
+    monkeypatch.setattr(making, "_start_fuse", mounted)
+    monkeypatch.setattr(making.os, "open", ended)
+    with pytest.raises(bed.Ended), bed.signals_as_exceptions():
+        making._path_us(replace(device("ssd", method="fuse"), state=str(tmp_path)))
+    with pytest.raises(OSError):
+        os.fstat(opened[0])
+
+
 def test_words_of_the_file_system():
     words = devices.fuse_words(Path("/lib/fuse-device"), devices.profiles()["hdd"], "/a", "/b", False, True, 30.0)
     assert words[:5] == ["/lib/fuse-device", "--source", "/a", "--at", "/b"]

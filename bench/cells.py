@@ -19,6 +19,7 @@ import launching
 MEBIBYTE = 1 << 20
 NATIVE, PENSTOCK, BOUND = "native", "penstock", "bound"
 OPERATIONS = ("write", "read")
+SECONDS_MOST = 1e6
 WAYS = ("map", "piece", "shared")
 
 Progress = Callable[[str], object]
@@ -45,6 +46,43 @@ def refuse_unknown(options: Mapping[str, Any], known: Iterable[str]) -> None:
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise SystemExit(f"option {unknown[0]!r}: expected one of {', '.join(sorted(known))}")
+
+
+def choices(options: dict[str, Any], key: str, known: tuple[Any, ...], default: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Some of the known values, in their order."""
+    if key not in options:
+        return default
+    kind = type(known[0])
+    try:
+        wanted = [kind(word) for word in words_of(options[key])]
+    except ValueError:
+        wanted = []
+    unknown = [value for value in wanted if value not in known]
+    if unknown or not wanted:
+        raise SystemExit(f"{key}={options[key]}: expected some of {', '.join(map(str, known))}")
+    return tuple(value for value in known if value in wanted)
+
+
+def numbers(options: dict[str, Any], key: str, default: str) -> tuple[int, ...]:
+    text = options.get(key, default)
+    try:
+        numbers = tuple(int(word) for word in words_of(text))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise SystemExit(f"{key}={text}: expected whole numbers of at least 1, with commas between")
+    return numbers
+
+
+def seconds(options: dict[str, Any], key: str, default: float) -> float:
+    text = str(options.get(key, default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < SECONDS_MOST:
+        raise SystemExit(f"{key}={text}: expected seconds, above 0 and below {SECONDS_MOST:g}")
+    return value
 
 
 def library_of(options: Mapping[str, Any], build: Path) -> Path | None:

@@ -146,7 +146,7 @@ def wanted_of(quick: bool, options: dict[str, Any]) -> Wanted:
         settings,
         rounds=collective.numbers(options, "rounds", "1" if quick else "2")[0],
         repetitions=collective.numbers(options, "repetitions", "2" if quick else "3")[0],
-        timeout_seconds=float(options.get("timeout", 60)),
+        timeout_seconds=collective.seconds(options, "timeout", 60),
         profile=str(options.get("profile", "")),
         lines=Path(options["lines"]) if "lines" in options else lines_file("choices"),
     )

@@ -23,13 +23,16 @@ from cells import (
     WAYS,
     Launcher,
     Progress,
+    choices,
     geomean,
     library_of,
     lines_file,
+    numbers,
     ratio,
     readable,
     refuse_unknown,
     scratch,
+    seconds,
     spread,
     storages,
     target,
@@ -147,32 +150,6 @@ class Settings:
 # Options
 
 
-def choices(options: dict[str, Any], key: str, known: tuple[Any, ...], default: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Some of the known values, in their order."""
-    if key not in options:
-        return default
-    kind = type(known[0])
-    try:
-        wanted = [kind(word) for word in words_of(options[key])]
-    except ValueError:
-        wanted = []
-    unknown = [value for value in wanted if value not in known]
-    if unknown or not wanted:
-        raise SystemExit(f"{key}={options[key]}: expected some of {', '.join(map(str, known))}")
-    return tuple(value for value in known if value in wanted)
-
-
-def numbers(options: dict[str, Any], key: str, default: str) -> tuple[int, ...]:
-    text = options.get(key, default)
-    try:
-        numbers = tuple(int(word) for word in words_of(text))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 1:
-        raise SystemExit(f"{key}={text}: expected whole numbers of at least 1, with commas between")
-    return numbers
-
-
 def maps_of(options: dict[str, Any]) -> Path | None:
     if "maps" in options:
         given = Path(options["maps"])
@@ -265,7 +242,7 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         works=tuple(works(SIZES[size_name], kernels, pieces, maps_of(options))),
         rounds=numbers(options, "rounds", "2" if quick else "3")[0],
         repetitions=numbers(options, "repetitions", "2" if quick else "3")[0],
-        timeout_seconds=float(options.get("timeout", 30 if quick else 300)),
+        timeout_seconds=seconds(options, "timeout", 30 if quick else 300),
         strategy=str(options.get("strategy", "")),
         environment=_environment(options),
         lines=Path(options["lines"]) if "lines" in options else lines_file("collective"),

@@ -21,13 +21,16 @@ from cells import (
     PENSTOCK,
     WAYS,
     Progress,
+    choices,
     geomean,
     library_of,
     lines_file,
+    numbers,
     ratio,
     readable,
     refuse_unknown,
     scratch,
+    seconds,
     spread,
     storages,
     target,
@@ -128,20 +131,20 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         found = [mpi for mpi in found if not mpi.name.startswith("wheel-")] or found
     sizes: tuple[Size, ...] = QUICK_SIZES if quick else FULL_SIZES
     if "pieces" in options:
-        wanted = {int(piece) for piece in str(options["pieces"]).split(",")}
+        known = tuple(dict.fromkeys(size.piece_bytes for size in FULL_SIZES))
+        wanted = choices(options, "pieces", known, ())
         sizes = tuple(size for size in FULL_SIZES if size.piece_bytes in wanted)
-    ranks = str(options.get("ranks", "2" if quick else "2,4"))
     return Settings(
         quick=quick,
         build=build,
         library=library,
         mpis=found,
         storages=storages(options.get("directories", "")),
-        ranks=tuple(int(number) for number in ranks.split(",")),
+        ranks=numbers(options, "ranks", "2" if quick else "2,4"),
         sizes=sizes,
-        rounds=int(options.get("rounds", 2 if quick else 3)),
-        repetitions=int(options.get("repetitions", 2 if quick else 3)),
-        timeout_seconds=float(options.get("timeout", 30 if quick else 180)),
+        rounds=numbers(options, "rounds", "2" if quick else "3")[0],
+        repetitions=numbers(options, "repetitions", "2" if quick else "3")[0],
+        timeout_seconds=seconds(options, "timeout", 30 if quick else 180),
         lines=Path(options["lines"]) if "lines" in options else lines_file("independent"),
     )
 

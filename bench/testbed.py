@@ -192,7 +192,7 @@ def settings(quick: bool, options: dict[str, Any]) -> Settings:
         strategies=collective.choices(options, "strategies", STRATEGIES, ()),
         rounds=collective.numbers(options, "rounds", "1" if quick else "3")[0],
         repetitions=collective.numbers(options, "repetitions", "2" if quick else "3")[0],
-        timeout_seconds=float(options.get("timeout", 60 if quick else 300)),
+        timeout_seconds=collective.seconds(options, "timeout", 60 if quick else 300),
         hints=tuple(words_of(options.get("hints", ""))),
         bed=str(options.get("bed", "default")),
         directory=Path(options.get("directory", build)).resolve(),

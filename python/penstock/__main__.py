@@ -18,9 +18,12 @@ def start():
             "penstock-exec and LD_PRELOAD work without them."
             % (sys.executable, " and no module ".join(missing), sys.executable, " ".join(missing))
         )
-    from penstock.app import main
+    try:
+        from penstock.app import main
 
-    main()
+        main()
+    except KeyboardInterrupt:  # as commands end that have nothing to take down; here while modules are still being read
+        sys.exit(130)
 
 
 if __name__ == "__main__":

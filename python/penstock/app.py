@@ -1,5 +1,8 @@
 """The command line: names, options and help.  The work is in commands/, which are imported when they are called."""
 
+import contextlib
+import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock import __version__, hints
-from penstock.failure import Failure
+from penstock.failure import FINDINGS, USAGE, Failure
 
 app = typer.Typer(
     help="An MPI-IO engine under programs that nobody changed.",
@@ -144,7 +147,9 @@ AskedProfile = Annotated[
         show_default=False,
     ),
 ]
-Processors = Annotated[int, typer.Option(min=0, metavar="N", help="processors of a node; 0: this machine's")]
+Processors = Annotated[
+    int, typer.Option(min=0, max=1 << 24, metavar="N", help="processors of a node; 0: this machine's")
+]
 Read = Annotated[bool, typer.Option("--read", help="the access reads; it writes when not given")]
 Ranks = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="ranks of the described access")]
 Nodes = Annotated[int, typer.Option(min=1, max=1 << 24, metavar="N", help="nodes that they run on")]
@@ -164,8 +169,32 @@ Where = Annotated[
 ]
 
 
+# Parameters of explain and predict that say what an access is like, with the names of their options.
+DESCRIBING = {
+    "read": "--read", "ranks": "--ranks", "nodes": "--nodes", "rank_bytes": "--bytes", "piece": "--piece", "shape": "--shape",
+    "independent": "--independent", "calls": "--calls", "directory": "--dir",
+}  # fmt: skip
+
+
+def _described_by_report(context: typer.Context, report: Path) -> None:
+    """Options that would do nothing are refused."""
+    given = [option for name, option in DESCRIBING.items() if _from_line(context, name)]
+    if given:
+        raise Failure(
+            f"{given[0]}: {report} already says what was accessed; leave the report or the option out, or ask "
+            "penstock predict with --what-ranks and the like",
+            USAGE,
+        )
+
+
+def _from_line(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 @app.command()
 def explain(
+    context: typer.Context,
     report: ReportFile = None,
     profile: AskedProfile = "",
     processors: Processors = 0,
@@ -184,6 +213,7 @@ def explain(
     from penstock.commands import explain as command
 
     if report is not None:
+        _described_by_report(context, report)
         raise typer.Exit(command.explain_report(report, profile, processors, json))
     given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
     raise typer.Exit(command.explain_pattern(given, profile, directory, processors, json))
@@ -191,6 +221,7 @@ def explain(
 
 @app.command()
 def predict(
+    context: typer.Context,
     report: ReportFile = None,
     profile: AskedProfile = "",
     processors: Processors = 0,
@@ -252,6 +283,7 @@ def predict(
         *(Changes(local=value) for value in what_local or []),
     ]
     if report is not None:
+        _described_by_report(context, report)
         raise typer.Exit(command.predict_report(report, profile, processors, changes, what_device or [], json))
     given = command.checked(read, ranks, nodes, rank_bytes, piece, shape, independent, calls)
     raise typer.Exit(command.predict_pattern(given, profile, directory, processors, changes, what_device or [], json))
@@ -782,11 +814,38 @@ def tradeoff(
     raise typer.Exit(command.run_tradeoff(profile, nodes, ranks_per_node, output, json))
 
 
+def _write_what_the_terminal_has_not() -> None:
+    """Where the locale has no character of a name, an escape stands for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
+    _write_what_the_terminal_has_not()
     try:
         app(prog_name="penstock")
+        sys.stdout.flush()
     except Failure as failure:
         from penstock import show
 
         show.say(str(failure))
         sys.exit(failure.exit_code)
+    except SystemExit as ended:
+        # Benchmarks and launchers, which know nothing of this package, end with a sentence.
+        if not isinstance(ended.code, str):
+            raise
+        from penstock import show
+
+        show.say(ended.code)
+        sys.exit(USAGE if ": expected" in ended.code else FINDINGS)
+    except OSError as error:
+        # Of files commands speak themselves: what is left is a full disk behind stdout.
+        if error.filename is not None:
+            raise
+        from penstock import show
+
+        show.say(f"the output can not be written: {error.strerror}")
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more, and complains, when it ends
+        sys.exit(FINDINGS)

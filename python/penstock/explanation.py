@@ -35,6 +35,9 @@ WAYS = ("independent", "mapped", "sieved", "two_phase", "two_layer")
 # were within twice.  With built-in ones: assumed, not measured.
 FACTOR_MEASURED = 2.0
 FACTOR_BUILT_IN = 4.0
+MOST_OF_A_NODE = 4  # global aggregators (kWhereOneCopies in src/plan/aggregation.cpp)
+HYSTERESIS = 0.9  # plan::Experience::kHysteresis
+TIE = 1.02  # what is within that of the least counts as the least (kTie in src/model/program/predict.cpp)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,23 @@ class Pattern:
             "span": self.span,
             "rank_span": self.rank_span,
         }
+
+
+# What penstock-model takes (src/model/program/predict.cpp).
+RANKS_MOST = 1 << 24
+BYTES_MOST = 9.3e18
+
+
+def out_of_range(pattern: Pattern) -> str:
+    """Why nothing can be predicted for it, or ""."""
+    if not 1 <= pattern.ranks <= RANKS_MOST:
+        return f"{pattern.ranks} ranks: expected 1 to {RANKS_MOST}"
+    if not 1 <= pattern.nodes <= pattern.ranks:
+        return f"{pattern.nodes} nodes: expected 1 to {pattern.ranks}, as many as there are ranks"
+    for value, what in ((pattern.bytes, "bytes"), (pattern.pieces, "pieces"), (pattern.span, "bytes of the file")):
+        if value > BYTES_MOST:
+            return f"{value:.3g} {what} in one call of all ranks: expected at most {BYTES_MOST:g}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -144,16 +164,37 @@ def changed(pattern: Pattern, changes: Changes) -> Pattern:
     return replace(pattern, ranks=ranks, nodes=nodes, rank_span=rank_span, pieces=max(pattern.pieces, ranks))
 
 
+def gathers(pattern: Pattern, cached: bool) -> bool:
+    """Whether the library considers gathering when nobody asked for it (src/file/file.cpp, plan::may_gather_on_a_node)."""
+    if not pattern.collective or pattern.ranks == 1:
+        return False
+    return pattern.nodes > 1 or not cached or pattern.ranks >= 12 or pattern.ranks >= pattern.processors
+
+
+def by_itself(row: dict[str, Any], pattern: Pattern, cached: bool) -> bool:
+    """Whether the library may take this way without a hint: of the gathering ones, on one node two_layer with one local aggregator; on several any number of
+    them, and as many global ones as a node has for each of them and processors for, up to four (plan::automatic_global, with one network interface)."""
+    if row["way"] in ("two_layer", "two_phase"):
+        local = row["local_per_node"] if row["way"] == "two_layer" else pattern.processors
+        most = pattern.nodes * min(local, pattern.processors, MOST_OF_A_NODE)
+        placed = pattern.nodes > 1 or (row["way"] == "two_layer" and local == 1)
+        return gathers(pattern, cached) and placed and row["aggregators"] <= most
+    if row["way"] in ("mapped", "sieved"):
+        return pattern.pieces > pattern.ranks  # what lies together goes in one call
+    return bool(row["way"] == "independent")
+
+
 def candidates(pattern: Pattern, changes: Changes) -> list[dict[str, Any]]:
-    """Those with the numbers of aggregators that somebody asked for; none: all that there are."""
+    """Through the numbers of aggregators that somebody asked for; nobody did: none, which stands for all.  A node has at least as many local ones as global."""
     if changes.aggregators is None and changes.local is None:
         return []
-    rows: list[dict[str, Any]] = [{"way": way} for way in ("independent", "mapped", "sieved")]
-    per_node = -(-pattern.ranks // pattern.nodes)
-    if pattern.collective:
-        aggregators = min(changes.aggregators or pattern.nodes, pattern.ranks)
-        if changes.local is None or changes.local < per_node:
-            rows.append({"way": "two_layer", "local_per_node": changes.local or 1, "aggregators": aggregators})
+    of_a_node = -(-pattern.ranks // pattern.nodes)
+    aggregators = min(changes.aggregators or pattern.nodes, pattern.ranks)
+    local = max(changes.local or 1, -(-aggregators // pattern.nodes))
+    rows: list[dict[str, Any]] = []
+    if local < of_a_node:
+        rows.append({"way": "two_layer", "local_per_node": local, "aggregators": aggregators})
+    if local >= of_a_node or changes.local is None:
         rows.append({"way": "two_phase", "aggregators": aggregators})
     return rows
 
@@ -161,31 +202,57 @@ def candidates(pattern: Pattern, changes: Changes) -> list[dict[str, Any]]:
 def predicted(
     pattern: Pattern, profile: Profile, changes: Changes | None = None, mapped: bool | None = None
 ) -> dict[str, Any]:
-    """The answer of penstock-model, with seconds for all calls, and an interval for each candidate.  `mapped`: whether files can be mapped; None: where the
-    profile says that a page cache stands before the device, and on one node."""
+    """The answer of penstock-model, with seconds for all calls, and an interval for each candidate.  "least": the place of the least of all; "chosen": of the
+    least of those that the library takes by itself, or that were asked for.  `mapped`: whether files can be mapped; None: where the profile says that a page
+    cache stands before the device, and on one node."""
     asked = changes or Changes()
-    able = profile.figures["file.cached"] != 0 and pattern.nodes == 1 if mapped is None else mapped
+    cached = profile.figures["file.cached"] != 0
+    able = cached and pattern.nodes == 1 if mapped is None else mapped
     request: dict[str, Any] = {
         "operation": "predict",
         "profile": profile.name,
         "profile_text": figures_text(profile),
         "work": pattern.work(),
-        "possible": {"collective": pattern.collective, "mapped": able, "sieved_reads": True, "sieved_writes": False},
+        "possible": {
+            "collective": pattern.collective and pattern.ranks > 1,
+            "mapped": able,
+            "sieved_reads": True,
+            "sieved_writes": False,
+        },
     }
-    wanted = [
-        row
-        for row in candidates(pattern, asked)
-        if (able or row["way"] != "mapped") and not (pattern.write and row["way"] == "sieved")
-    ]
-    if wanted:
+    if wanted := candidates(pattern, asked):
         request["candidates"] = wanted
     answer = model.ask([request])[0]
+    answer["least"] = answer.pop("chosen")
     factor = FACTOR_MEASURED if profile.measured else FACTOR_BUILT_IN
     for row in answer["candidates"]:
         row["seconds"] *= pattern.calls
         row["terms"] = {name: value * pattern.calls for name, value in row["terms"].items()}
         row["interval"] = [row["seconds"] / factor, row["seconds"] * factor]
+        row["by_itself"] = by_itself(row, pattern, cached)
+    answer["chosen"] = answer["least"] if wanted else _taken_of(answer["candidates"])
     return answer
+
+
+def _taken_of(rows: Sequence[dict[str, Any]]) -> int:
+    """What the library takes by itself: the simplest of the ways of each rank that take least, or gathering where that takes less.  It gathers by one local
+    aggregator of a node, unless others take clearly less (plan::best_placing)."""
+    places = [place for place, row in enumerate(rows) if row["by_itself"]]
+    alone = [place for place in places if rows[place]["way"] not in ("two_layer", "two_phase")]
+    most = TIE * min(rows[place]["seconds"] for place in alone)
+    chosen = next(place for place in alone if rows[place]["seconds"] <= most)
+    gathering = sorted(
+        (place for place in places if place not in alone), key=lambda place: float(rows[place]["seconds"])
+    )
+    if not gathering:
+        return chosen
+    most = TIE * rows[gathering[0]]["seconds"]
+    alike = [place for place in gathering if rows[place]["seconds"] <= most]
+    least = min(alike, key=lambda place: (rows[place]["way"] == "two_phase", rows[place]["local_per_node"]))
+    first = next((place for place in gathering if rows[place].get("local_per_node") == 1), least)
+    if rows[least]["seconds"] >= HYSTERESIS * rows[first]["seconds"]:
+        least = first
+    return least if rows[least]["seconds"] < rows[chosen]["seconds"] else chosen
 
 
 def taken(part: Part) -> str:
@@ -206,9 +273,31 @@ def measured(part: Part, ranks: int) -> dict[str, float]:
     return terms
 
 
-def because(rows: Sequence[dict[str, Any]], chosen: int) -> str:
+def hints_for(row: dict[str, Any]) -> str:
+    """What a user writes to have this way."""
+    hints = [f"penstock_strategy={row['way']}"]
+    if row["way"] == "two_layer":
+        hints.append(f"penstock_local_aggregators={row['local_per_node']}")
+    if row["way"] in ("two_layer", "two_phase"):
+        hints.append(f"cb_nodes={row['aggregators']}")
+    return ", ".join(hints)
+
+
+def instead(rows: Sequence[dict[str, Any]], least: int, chosen: int) -> str:
+    """A sentence where the library by itself does not take what is predicted to take least, or ""."""
+    best, taken_one = rows[least], rows[chosen]
+    if least == chosen or taken_one["seconds"] <= TIE * best["seconds"]:
+        return ""
+    ratio = f", {taken_one['seconds'] / best['seconds']:.3g} times as much" if best["seconds"] > 0 else ""
+    return (
+        f"Penstock by itself takes {taken_one['way']} ({taken_one['seconds']:.4g} s{ratio}); "
+        f"with the hints {hints_for(best)} it takes the least."
+    )
+
+
+def because(rows: Sequence[dict[str, Any]], least: int) -> str:
     """One sentence: what the least saves against the next best way, and where."""
-    best = rows[chosen]
+    best = rows[least]
     others = [row for row in rows if row["way"] != best["way"]]
     if not others:
         return f"{best['way']} is the only way there is."

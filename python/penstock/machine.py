@@ -82,16 +82,16 @@ def mount_of(path: str, mountinfo: str) -> tuple[str, str, str]:
     return best
 
 
-def file_system(directory: Path) -> FileSystem:
-    """Raises Failure (usage) when there is no such directory."""
+def file_system(directory: Path, option: str = "--dir") -> FileSystem:
+    """Raises Failure (usage), which names the option, when there is no such directory."""
     try:
         real = directory.resolve(strict=True)
         identifier = f"{os.statvfs(real).f_fsid:016x}"
         mountinfo = Path("/proc/self/mountinfo").read_text(errors="replace")
     except OSError as error:
-        raise Failure(f"--dir {directory}: {error.strerror}", USAGE) from error
+        raise Failure(f"{option} {directory}: {error.strerror}", USAGE) from error
     if not real.is_dir():
-        raise Failure(f"--dir {directory}: expected a directory", USAGE)
+        raise Failure(f"{option} {directory}: expected a directory", USAGE)
     point, kind, device = mount_of(str(real), mountinfo)
     return FileSystem(point, kind, device, "" if kind in WITHOUT_IDENTIFIER else identifier)
 

@@ -1,10 +1,12 @@
 """Calibration profiles: read, checked against table/profile.toml, found by machine and file system, written.  Measures nothing."""
 
+import contextlib
 import functools
 import json
 import math
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ from penstock.failure import UNREADABLE, USAGE, Failure
 
 VERSION = 1
 FOR_PEOPLE = ("profile", "measurements")
+LARGEST_BYTES = 1 << 20
+LONGEST_SHOWN = 200
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -86,7 +90,7 @@ def directory(environment: Mapping[str, str] | None = None) -> Path:
     given = os.environ if environment is None else environment
     config = Path(given.get("XDG_CONFIG_HOME", ""))
     if not config.is_absolute():
-        config = Path(given.get("HOME", "") or Path.home()) / ".config"
+        config = paths.home(given) / ".config"
     return config / "penstock" / "profiles"
 
 
@@ -111,35 +115,61 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, A
             yield f"{prefix}{name}", value
 
 
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
 def _figures(table: Mapping[str, Any], where: str) -> dict[str, float]:
     known = {one.key: one for one in fields()}
     found: dict[str, float] = {}
     for key, value in _leaves({name: part for name, part in table.items() if name not in FOR_PEOPLE}):
         row = known.get(key)
         if row is None:
-            raise Failure(f"{where}: {key} is no number of a profile; penstock-calibrate(1) lists them", UNREADABLE)
-        right = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        if not right or value < row.minimum:
-            raise Failure(f"{where}: {key} = {value!r}: expected a finite number, at least {row.minimum:g}", UNREADABLE)
-        found[key] = float(value)
+            raise Failure(
+                f"{where}: {_shortened(key)} is no number of a profile; penstock-calibrate(1) lists them", UNREADABLE
+            )
+        number = _finite(value)
+        if number is None or number < row.minimum:
+            raise Failure(
+                f"{where}: {key} = {_shortened(repr(value))}: expected a finite number, at least {row.minimum:g}",
+                UNREADABLE,
+            )
+        found[key] = number
     return found
+
+
+def _is_profile(table: Mapping[str, Any]) -> bool:
+    head = table.get("profile")
+    return isinstance(head, dict) and type(head.get("version")) is int and head["version"] == VERSION
 
 
 def parse(text: str, where: str, path: Path | None = None) -> Profile:
     """Raises Failure (unreadable) on what is no profile."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        own = _figures(table, where) if _is_profile(table) else {}
+    except RecursionError as error:
+        raise Failure(f"{where}: nested too deeply for a profile", UNREADABLE) from error
+    except ValueError as error:
         raise Failure(f"{where}: {error}; expected TOML as penstock calibrate writes it", UNREADABLE) from error
-    head = table.get("profile")
-    if not isinstance(head, dict) or head.get("version") != VERSION:
+    if not _is_profile(table):
         raise Failure(f"{where}: expected a section [profile] with version = {VERSION}; calibrate again", UNREADABLE)
+    head = table["profile"]
     based_on = head.get("based_on", "ssd")
     if based_on not in built_in_names():
         raise Failure(
-            f"{where}: profile.based_on = {based_on!r}: expected one of {', '.join(built_in_names())}", UNREADABLE
+            f"{where}: profile.based_on = {_shortened(repr(based_on))}: expected one of {', '.join(built_in_names())}",
+            UNREADABLE,
         )
-    own = _figures(table, where)
     measurements = table.get("measurements", {})
     return Profile(
         name=str(head.get("name", where)),
@@ -153,10 +183,23 @@ def parse(text: str, where: str, path: Path | None = None) -> Profile:
 
 
 def read(path: Path) -> Profile:
+    """Raises Failure (unreadable) on what is no profile; names come from reports too, so devices and files without an end are not even opened."""
     try:
-        return parse(path.read_text(), str(path), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{path}: the profile can not be read: {error}", UNREADABLE) from error
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
+            raise Failure(f"{path}: expected a profile: a file of at most {LARGEST_BYTES >> 20} MiB", UNREADABLE)
+        return parse(path.read_text(encoding="utf-8"), str(path), path)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Failure(f"{path}: the profile can not be read: {why}", UNREADABLE) from error
+
+
+def _is_file(path: Path) -> bool:
+    """A name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def stored() -> list[Profile]:
@@ -175,13 +218,13 @@ def load(name: str) -> Profile:
     if name in built_in_names():
         return built_in(name)
     path = Path(name)
-    if path.suffix == ".toml" or os.sep in name or path.is_file():
+    if path.suffix == ".toml" or os.sep in name or _is_file(path):
         return read(path)
     mine = directory() / f"{name}.toml"
-    if mine.is_file():
+    if _is_file(mine):
         return read(mine)
     known = [*built_in_names(), *(one.name for one in stored())]
-    raise Failure(f"profile {name}: expected a file or one of {', '.join(known)}", USAGE)
+    raise Failure(f"profile {_shortened(name)}: expected a file or one of {', '.join(known)}", USAGE)
 
 
 def find(machine: str, mount_point: str, file_system: str, file_system_id: str) -> Profile | None:
@@ -250,6 +293,15 @@ def figures_text(profile: Profile, durable: bool = False) -> str:
     return f"{text}[profile]\nversion = {VERSION}\nname = {_toml(profile.name)}\n"
 
 
+ELSEWHERE = "name another place with --output FILE"
+
+
+def check_place(path: Path) -> None:
+    """Raises Failure where write() would, before anybody has measured for a minute."""
+    if why := paths.why_not_writable(path):
+        raise Failure(f"{path}: the profile can not be written: {why}; {ELSEWHERE}")
+
+
 def write(path: Path, text: str) -> None:
     """Whole or not at all: who reads at this moment sees the old one."""
     parse(text, str(path))
@@ -259,5 +311,6 @@ def write(path: Path, text: str) -> None:
         fresh.write_text(text)
         fresh.replace(path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise Failure(f"{path}: the profile can not be written: {error.strerror}") from error
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise Failure(f"{path}: the profile can not be written: {error.strerror}; {ELSEWHERE}") from error

@@ -17,6 +17,7 @@ VERSION = 1
 LONGEST_LINE_BYTES = 16 << 20
 MOST_PROBLEMS = 20
 LONGEST_NAME = 64
+MOST_SECONDS = 1e15  # thirty million years; sums of what is below it are finite
 
 
 @dataclass
@@ -121,6 +122,8 @@ def _number(value: Any, name: str) -> float:
         raise _Bad(f"{name} is out of range") from error
     if not math.isfinite(number) or number < 0:
         raise _Bad(f"{name} is {number}, expected a finite number from 0 on")
+    if number > MOST_SECONDS:
+        raise _Bad(f"{name} is {number:g}, expected at most {MOST_SECONDS:g} seconds")
     return number
 
 
@@ -174,7 +177,7 @@ def parse_line(text: str) -> FileReport:
     except RecursionError as error:
         raise _Bad("nested too deeply") from error
     except json.JSONDecodeError as error:
-        raise _Bad(f"no JSON: {error.msg} at column {error.colno}") from error
+        raise _Bad(f"no JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from error
     if not isinstance(row, dict):
         raise _Bad("no JSON object")
     version = _field(row, "version", int)
@@ -214,10 +217,10 @@ def parse_line(text: str) -> FileReport:
 
 
 def read(path: Path, from_byte: int = 0) -> Report:
-    """Reads the report file at `path` from a byte on.  A bad line becomes a Problem.  Raises OSError when it can not be read."""
+    """Reads the report file at `path` from a byte on; a pipe from its beginning.  A bad line becomes a Problem.  Raises OSError when it can not be read."""
     report = Report()
     with path.open("rb") as file:
-        number = _lines_before(file, from_byte)
+        number = _lines_before(file, from_byte) if from_byte else 0
         while line := file.readline(LONGEST_LINE_BYTES):
             number += 1
             if len(line) == LONGEST_LINE_BYTES and not line.endswith(b"\n"):

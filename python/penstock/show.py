@@ -2,11 +2,15 @@
 
 import json
 import sys
+import textwrap
 import unicodedata
-from collections.abc import Iterable
-from typing import IO, Any
+from collections.abc import Iterable, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 from penstock.report import FileReport, Report
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MOST_FILES = 25
 WIDTH_OF_A_PIPE = 180
@@ -83,33 +87,89 @@ def _phase_cells(file: FileReport, phases: list[str]) -> list[str]:
     return cells
 
 
-def print_report(report: Report, stream: IO[str]) -> None:
-    """One row per file, the slowest first; the phases of a row add up to its wall time."""
-    from rich import box
+def console_on(stream: IO[str]) -> "Console":
     from rich.console import Console
+
+    width = None if stream.isatty() else WIDTH_OF_A_PIPE
+    return Console(file=stream, width=width, highlight=False, markup=False)
+
+
+LEAST_WIDTH_OF_WORDS = 16
+WIDTH_BESIDE_A_CELL = 3
+
+
+def least_widths(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str]) -> list[int]:
+    """What each column needs to show every number whole; words, and headings between theirs, are folded where they have to be."""
+    from rich.cells import cell_len
+
+    widths = []
+    for column, heading in enumerate(headings):
+        widest = max((cell_len(row[column]) for row in rows), default=0)
+        if heading and heading in left:
+            widest = min(widest, LEAST_WIDTH_OF_WORDS)
+        widths.append(max(widest, *(cell_len(word) for word in heading.split(" "))))
+    return widths
+
+
+def print_table(
+    console: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ("",)
+) -> None:
+    """Columns whose heading is in `left` have words, the others numbers.  Where a line is too short for the numbers, each row becomes a paragraph."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=stream, width=None if stream.isatty() else WIDTH_OF_A_PIPE, highlight=False, markup=False)
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = least_widths(headings, rows, left)
+    if sum(widths) + WIDTH_BESIDE_A_CELL * len(widths) > console.width:
+        for row in rows:
+            for line in paragraph(headings, row, console.width):
+                console.print(Text(line), soft_wrap=True)
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, width in zip(headings, widths, strict=True):
+        table.add_column(heading, justify="left" if heading in left else "right", overflow="fold", min_width=width)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def paragraph(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """A row as lines: its name, and below it what has a value."""
+    title = ", ".join(
+        cell
+        for place, (heading, cell) in enumerate(zip(headings, row, strict=True))
+        if cell and (not heading or place == 0)
+    )
+    rest = [
+        f"{heading} {cell}".replace(" ", "\N{NO-BREAK SPACE}")
+        for place, (heading, cell) in enumerate(zip(headings, row, strict=True))
+        if heading and place > 0 and cell not in ("", "-")
+    ]
+    lines = textwrap.wrap(
+        ", ".join(rest),
+        max(20, width),
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [title, *(line.replace("\N{NO-BREAK SPACE}", " ") for line in lines)]
+
+
+def print_report(report: Report, stream: IO[str]) -> None:
+    """One row per file, the slowest first; the phases of a row add up to its wall time."""
+    console = console_on(stream)
     files = sorted(report.files, key=lambda file: file.mean(file.wall), reverse=True)
     phases = _phases_shown(files)
     if files:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
-        table.add_column("file", overflow="fold", min_width=16)
-        table.add_column("strategy", overflow="fold", min_width=11)
-        for name in ("calls", "bytes", "pieces", "wall s", *phases, "slowest s"):
-            table.add_column(name, justify="right", no_wrap=True)
+        headings = ("file", "strategy", "calls", "bytes", "pieces", "wall s", *phases, "slowest s")
+        rows = []
         for file in files[:MOST_FILES]:
-            cells = [
-                printable(file.file),
-                printable(file.strategy),
-                amount(file.calls),
-                byte_amount(file.bytes),
-                amount(file.pieces),
-            ]
+            cells = [file.file, file.strategy, amount(file.calls), byte_amount(file.bytes), amount(file.pieces)]
             cells += [seconds(file.mean(file.wall)), *_phase_cells(file, phases)]
-            table.add_row(*(Text(cell) for cell in [*cells, seconds(file.wall.max)]))
-        console.print(table)
+            rows.append([*cells, seconds(file.wall.max)])
+        print_table(console, headings, rows, ("file", "strategy"))
         console.print(
             "Seconds are means over the ranks; the phases of a row add up to its wall time, which is time inside MPI_File calls."
         )

@@ -157,6 +157,7 @@ int worthwhile_aggregators(const Accessed& all, bool write, const Setting& setti
 
 std::size_t best_placing(const Accessed& all, bool write, const Setting& setting, std::span<const Placing> placings, std::size_t present) {
   if (placings.size() == 1 || all.first == all.end) return present;
+  constexpr double kTie = 0.98;  // what takes as much as the one before, which is simpler, is not better
   const model::Workload work = workload_of(all, write, true, setting);
   std::size_t best = present;
   double least = best_aggregators(work, setting, placings[present]).seconds * Experience::kHysteresis;
@@ -165,7 +166,7 @@ std::size_t best_placing(const Accessed& all, bool write, const Setting& setting
     const double seconds = best_aggregators(work, setting, placings[i]).seconds;
     if (seconds >= least) continue;
     best = i;
-    least = seconds;
+    least = seconds * kTie;
   }
   return best;
 }

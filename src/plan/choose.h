@@ -86,7 +86,7 @@ struct Placing {
 };
 
 /// By which of them the call takes least once its plan is kept; the one that is `present` where no other takes clearly less (Experience::kHysteresis), since
-/// going over to another is not free.  The same on all ranks that pass the same.  O(placings * log(aggregators)^2) predictions.
+/// going over to another is not free; of others that take about as much, the first.  The same on all ranks that pass the same.  O(placings * log(aggregators)^2) predictions.
 std::size_t best_placing(const Accessed& all, bool write, const Setting& setting, std::span<const Placing> placings, std::size_t present);
 
 }  // namespace penstock::plan

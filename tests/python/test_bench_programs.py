@@ -293,6 +293,27 @@ def test_benchmark_gives_cells_and_summary(mpi, tmp_path):
     assert (tmp_path / "lines.jsonl").read_text().count("\n") == 8
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "pieces=nan",
+        "pieces=-8",
+        "pieces=",
+        "ranks=0",
+        "ranks=two",
+        "rounds=-1",
+        "repetitions=1e9",
+        "timeout=nan",
+        "timeout=inf",
+        "timeout=0",
+    ],
+)
+def test_values_of_options_are_checked(option):
+    key, _, value = option.partition("=")
+    with pytest.raises(SystemExit, match=f"{option}: expected"):
+        independent.run(quick=True, options={key: value}, progress=lambda text: None)
+
+
 def test_options_are_checked():
     with pytest.raises(SystemExit, match="option 'piece': expected one of"):
         independent.run(quick=True, options={"piece": "8"}, progress=lambda text: None)

@@ -358,6 +358,27 @@ def test_what_goes_wrong_leaves_nothing_behind(stand_in, tmp_path):
         calibrate.run(wanted(tmp_path, name="../x"), as_json=False)
 
 
+def test_what_can_not_be_kept_is_not_measured(stand_in, tmp_path, monkeypatch):
+    asked = stand_in(f"touch {tmp_path}/measured; cat {tmp_path}/lines")
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path, tmp_path / "file" / "x.toml"):
+        with pytest.raises(Failure, match="can not be written: .*--output"):
+            calibrate.run(dataclasses.replace(asked, output=output), as_json=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    with pytest.raises(Failure, match="can not be written: .*--output"):
+        calibrate.run(asked, as_json=True)
+    assert not (tmp_path / "measured").exists()
+    with pytest.raises(Failure, match="can not be written: .*--output"):
+        profiles.write(tmp_path / "file" / "x.toml", "[profile]\nversion = 1\n")
+
+
+def test_a_user_whom_the_system_does_not_know_has_a_home(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(paths.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert profiles.directory({}) == Path("/.config/penstock/profiles")
+    assert calibrate.cache_directory({}) == Path("/.cache/penstock")
+
+
 # Its manual
 
 

@@ -60,6 +60,7 @@ def test_sizes(text, size):
         ({"iops": 1e12}, "--iops"),
         ({"latency": -1.0}, "--latency -1"),
         ({"page_cache": "x"}, "--page-cache"),
+        ({"page_cache": "1"}, "--page-cache 1: expected at least 4M"),
         ({"method": "usb"}, "auto, loop, fuse, memory"),
         ({"profile": "nvm", "method": "memory", "rate": 5.0}, "can not be made slower"),
     ],
@@ -107,6 +108,33 @@ def test_a_device_is_remembered_as_it_is():
     made = device("ssd", page_cache="64M", at=Path("/srv/some"))
     assert devices.device_of(json.loads(json.dumps(made.as_json()))) == made
     assert made.directory == "/srv/some" and made.page_cache_bytes == 64 << 20
+
+
+def test_a_directory_that_can_not_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    made = replace(device("nvm", at=tmp_path / "file" / "at"), state=str(tmp_path / "state"))
+    with pytest.raises(Failure, match="--at .*/file/at: the directory can not be made: Not a directory"):
+        making._make(made)
+
+
+def test_a_probe_that_is_ended_keeps_no_file_open(tmp_path, monkeypatch):
+    """A signal between opening and what closes again: the open file kept the probe from being unmounted."""
+    opened, plain = [], os.open
+
+    def ended(*words):
+        opened.append(plain(*words))
+        os.kill(os.getpid(), signal.SIGINT)
+        return opened[-1]
+
+    def mounted(_device, _profile, source, at, _path_us):
+        shutil.copy(Path(source) / "file", at)
+
+    monkeypatch.setattr(making, "_start_fuse", mounted)
+    monkeypatch.setattr(making.os, "open", ended)
+    with pytest.raises(bed.Ended), bed.signals_as_exceptions():
+        making._path_us(replace(device("ssd", method="fuse"), state=str(tmp_path)))
+    with pytest.raises(OSError):
+        os.fstat(opened[0])
 
 
 def test_words_of_the_file_system():

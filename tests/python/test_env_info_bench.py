@@ -95,7 +95,7 @@ def benches(tmp_path, monkeypatch):
     directory.mkdir()
     (directory / "good.py").write_text(GOOD % "True")
     (directory / "wrong.py").write_text(GOOD % "False")
-    (directory / "helper.py").write_text("VALUE = 1\n")
+    (directory / "helper.py").write_text("def run(line, seconds):\n    return line\n")
     monkeypatch.setattr(bench.paths, "bench_directory", lambda: directory)
     monkeypatch.setattr(bench.paths, "results_directory", lambda: tmp_path / "results")
     return directory
@@ -114,6 +114,16 @@ def test_bench_json(benches, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "x" / "out.json").read_text())
 
 
+def test_what_can_not_be_saved_is_not_measured(benches, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path, tmp_path / "file" / "out.json", tmp_path / "file" / "deeper" / "out.json"):
+        with pytest.raises(Failure, match="can not be written.*--output"):
+            bench.run("good", False, [], [], output, False)
+    assert "measuring" not in capsys.readouterr().err
+    bench.check_place(tmp_path / "new" / "deeper" / "out.json")
+    bench.check_place(tmp_path / "file")
+
+
 def test_wrong_bytes_fail(benches, tmp_path, capsys):
     assert bench.run("wrong", False, [], [], tmp_path / "out.json", True) == 1
     assert "bytes came back wrong" in capsys.readouterr().err
@@ -130,6 +140,15 @@ def test_unknown_bench(benches, name):
 def test_option_without_value():
     with pytest.raises(Failure, match="expected key=value"):
         bench.options_of(["quick"], [])
+
+
+def test_what_a_benchmark_refuses_is_usage(penstock):
+    answer = penstock("bench", "planner", "--option", "ranks=many")
+    assert answer.returncode == 2 and answer.stderr == "penstock: ranks=many: expected a whole number of at least 1\n"
+    for command in (("bench", "planner", "--option", "foo=1"), ("study", "tam", "--mpi", "nosuch")):
+        answer = penstock(*command)
+        assert answer.returncode in (1, 2) and answer.stderr.startswith("penstock: ") and answer.stdout == ""
+    assert "launching" not in penstock("bench", "nothing").stderr
 
 
 def test_help_and_version(penstock):

@@ -1,5 +1,6 @@
 """penstock.environment: which variables, and how they get to other nodes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,19 @@ def test_library_that_can_not_stand_in_the_variable(tmp_path):
     (directory / "libpenstock.so").write_bytes(b"")
     with pytest.raises(Failure, match="no path with a space"):
         environment.library_in(directory)
+
+
+def test_every_variable_that_the_library_reads_is_in_the_manuals():
+    """PENSTOCK_FAULT is for this project's own tests."""
+    top = Path(__file__).resolve().parents[2]
+    pattern = re.compile(r'"(PENSTOCK_[A-Z_]+)"')
+    read = {
+        name
+        for path in (top / "src").rglob("*")
+        if path.suffix in (".c", ".cpp", ".h")
+        for name in pattern.findall(path.read_text())
+    }
+    manuals = "".join(path.read_text() for path in (top / "docs" / "man").glob("*.1"))
+    assert "PENSTOCK_LOG" in read
+    missing = {name for name in read - {"PENSTOCK_FAULT"} if f"B {name}\n" not in manuals}
+    assert not missing

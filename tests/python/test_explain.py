@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from conftest import report_line
 from penstock import explanation, paths, profiles
 from penstock.commands import explain as command
 from penstock.explanation import Changes
@@ -108,15 +109,43 @@ def test_every_candidate_has_its_terms_and_its_interval(name):
         assert sum(row["terms"].values()) == pytest.approx(row["seconds"])
         assert row["interval"][0] < row["seconds"] < row["interval"][1]
     least = min(row["seconds"] for row in answer["candidates"])
-    assert answer["candidates"][answer["chosen"]]["seconds"] <= 1.02 * least
-    assert explanation.because(answer["candidates"], answer["chosen"]).endswith(".")
+    assert answer["candidates"][answer["least"]]["seconds"] <= 1.02 * least
+    assert explanation.because(answer["candidates"], answer["least"]).endswith(".")
+
+
+def chosen(name="ssd", changes=None, **changed):
+    answer = explanation.predicted(described(**changed), profiles.built_in(name), changes)
+    row = answer["candidates"][answer["chosen"]]
+    return row, explanation.instead(answer["candidates"], answer["least"], answer["chosen"])
+
+
+def test_what_is_chosen_is_what_the_library_takes_by_itself():
+    many = {"ranks": 64, "processors": 64, "rank_bytes": 64 << 20, "piece": 4096}
+    row, instead = chosen(**many)
+    assert (row["way"], row["local_per_node"], row["aggregators"]) == ("two_layer", 1, 1)
+    assert "penstock_strategy=two_layer, penstock_local_aggregators=16, cb_nodes=1" in instead
+    row, instead = chosen(name="lustre", **(many | {"nodes": 4}))
+    assert (row["local_per_node"], row["aggregators"]) == (4, 16), "more make this file system faster"
+    few, _ = chosen(**(many | {"ranks": 8}))
+    assert few["way"] not in ("two_layer", "two_phase"), "few ranks of one node with processors to spare do not gather"
+    for pattern in ("blocks", "interleaved", "sparse"):
+        for ranks, nodes in ((1, 1), (2, 1), (2, 2), (16384, 256)):
+            for write in (True, False):
+                row, _ = chosen(pattern=pattern, ranks=ranks, nodes=nodes, write=write)
+                assert row["by_itself"]
+                assert nodes > 1 or (row["way"] != "two_phase" and row["local_per_node"] < 2)
+                assert pattern != "blocks" or row["way"] not in ("mapped", "sieved")
+
+
+def test_one_rank_has_nobody_to_gather_from():
+    answer = explanation.predicted(described(ranks=1), profiles.built_in("ssd"))
+    assert {row["way"] for row in answer["candidates"]} == {"independent", "mapped"}
 
 
 def test_so_many_calls_take_so_many_times_as_long():
-    one = explanation.predicted(described(pattern="blocks"), profiles.built_in("hdd"), Changes(aggregators=2))
-    many = explanation.predicted(
-        described(pattern="blocks", calls=10), profiles.built_in("hdd"), Changes(aggregators=2)
-    )
+    one = explanation.predicted(described(pattern="blocks"), profiles.built_in("hdd"))
+    many = explanation.predicted(described(pattern="blocks", calls=10), profiles.built_in("hdd"))
+    assert many["candidates"][0]["way"] == "independent", "the others have plans to make first, and keep them"
     assert many["candidates"][0]["seconds"] == pytest.approx(10 * one["candidates"][0]["seconds"])
 
 
@@ -138,9 +167,54 @@ def test_aggregators_that_were_asked_for():
     rows = explanation.predicted(
         described(nodes=4, ranks=64), profiles.built_in("lustre"), Changes(aggregators=8, local=2)
     )
-    assert {(row["local_per_node"], row["aggregators"]) for row in rows["candidates"] if row["way"] == "two_layer"} == {
-        (2, 8)
+    assert {(row["way"], row["local_per_node"], row["aggregators"]) for row in rows["candidates"]} == {
+        ("two_layer", 2, 8)
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (Changes(aggregators=8), {("two_layer", 2, 8), ("two_phase", 0, 8)}),
+        (Changes(aggregators=1000), {("two_phase", 0, 64)}),
+        (Changes(local=3), {("two_layer", 3, 4)}),
+        (Changes(local=1, aggregators=12), {("two_layer", 3, 12)}),
+        (Changes(local=16), {("two_phase", 0, 4)}),
+    ],
+)
+def test_ways_that_were_asked_for_aggregate_as_the_library_would(changes, expected):
+    rows = explanation.predicted(described(nodes=4, ranks=64), profiles.built_in("lustre"), changes)["candidates"]
+    assert {(row["way"], row["local_per_node"], row["aggregators"]) for row in rows} == expected
+
+
+def test_titles_say_whose_the_bytes_are():
+    assert command.title(described(ranks=4, piece=65536)) == (
+        "1 collective write by 4 ranks on 1 node: 4 MiB of all ranks together, in 64 pieces of 64 KiB"
+    )
+    assert command.title(described(ranks=1, pattern="blocks", write=False, collective=False, calls=2)) == (
+        "2 independent reads by 1 rank on 1 node: each moves 1 MiB of all ranks together, in 1 piece of 1 MiB"
+    )
+
+
+def test_the_terms_of_a_run_add_up_in_the_table(on_reports):
+    phases = {"write": {"sum": 0.2, "max": 0.1}, "plan": {"sum": 2.0, "max": 1.0}}
+    part = {"counters": {"calls_write": 2, "bytes_written": 1024, "pieces": 2, "independent": 2}, "phases": phases}
+    done = on_reports("explain", report_line(writing=part, reading={"counters": {}, "phases": {}}))
+    (row,) = [line.split() for line in done.stdout.splitlines() if "as it was" in line]
+    total, *terms = [float(cell) for cell in row if cell.replace(".", "").isdigit()]
+    assert (total, sum(terms)) == (1.1, pytest.approx(1.1)), done.stdout
+
+
+def test_what_if_says_what_it_leaves_out_and_what_devices_are_behind(penstock):
+    built = {"PENSTOCK_LIBDIR": str(paths.program("penstock-model").parent.parent / "lib")}
+    what = ("--what-aggregators", "2", "--what-nodes", "9", "--what-device", "hdd", "--what-device", "lustre")
+    done = penstock("predict", "--profile", "ssd", *what, environment=built)
+    assert done.returncode == 0 and "9 nodes, 4 ranks on them" in done.stdout
+    assert "hdd and ssd: a page cache stands before the device" in " ".join(done.stdout.split())
+    ways = {line.split()[2] for line in done.stdout.splitlines() if line.strip().startswith("2 aggregators")}
+    assert ways <= {"two_layer,", "two_phase,"} and ways
+    alone = penstock("predict", "--independent", "--profile", "lustre", *what[:2], environment=built)
+    assert alone.returncode == 0 and "2 aggregators: left out" in alone.stderr and "2 aggregators" not in alone.stdout
 
 
 def test_predictions_are_corrected_by_the_run():
@@ -156,6 +230,61 @@ def test_predictions_are_corrected_by_the_run():
     assert corrected["correction"] != 1
     for before, after in zip(free["alternatives"], corrected["alternatives"], strict=True):
         assert after["seconds"] == pytest.approx(before["seconds"] * corrected["correction"])
+
+
+@pytest.fixture
+def on_reports(penstock, tmp_path):
+    """penstock explain or predict with the built model, of a report with these lines."""
+    built = {"PENSTOCK_LIBDIR": str(paths.program("penstock-model").parent.parent / "lib"), "HOME": str(tmp_path)}
+
+    def call(command, *lines, options=()):
+        path = tmp_path / "report.jsonl"
+        path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines))
+        return penstock(command, path, *options, environment=built)
+
+    return call
+
+
+HUGE = (1 << 80) - 1
+
+
+@pytest.mark.parametrize("command", ["explain", "predict"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ranks": HUGE},
+        {"nodes": 0},
+        {"nodes": 3},
+        {"writing": {"counters": {"calls_write": 2, "bytes_written": HUGE}, "phases": {}}},
+        {"writing": {"counters": {"calls_write": 2, "bytes_written": 8, "pieces": HUGE}, "phases": {}}},
+        {"writing": {"counters": {"calls_write": 2, "bytes_written": 8, "span_bytes": HUGE}, "phases": {}}},
+    ],
+)
+def test_a_file_that_can_not_be_predicted_is_told_and_the_others_are_explained(on_reports, command, changed):
+    wrong = report_line(file="/wrong/file") | {"reading": {"counters": {}, "phases": {}}} | changed
+    done = on_reports(command, wrong, report_line(file="/right/file"), options=["--json"])
+    assert done.returncode == 1 and "/wrong/file: what it wrote can not be predicted" in done.stderr, done.stderr
+    assert "expected" in done.stderr
+    of_files = {one["file"]: one.get("calls", one.get("predictions")) for one in json.loads(done.stdout)["files"]}
+    assert not of_files["/wrong/file"] and len(of_files["/right/file"]) == 2
+
+
+@pytest.mark.parametrize("command", ["explain", "predict"])
+def test_bad_lines_are_findings_and_an_empty_report_is_told(on_reports, command):
+    done = on_reports(command, report_line(), "{")
+    assert done.returncode == 1 and "line 2: no JSON" in done.stderr and "/data/out.nc" in done.stdout
+    done = on_reports(command)
+    assert done.returncode == 0 and "no file in this report" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "predict"])
+@pytest.mark.parametrize("name", ["x" * 5000, "/dev/zero", "a\0b", "\x1b[31m", "/", "nvm"])
+def test_the_profile_that_a_report_names(on_reports, command, name):
+    done = on_reports(command, report_line(file_system="ext4", profile=name), options=["--json"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    (file,) = json.loads(done.stdout)["files"]
+    used = file["profile"] if command == "explain" else file["predictions"][0]["alternatives"][0]["profile"]
+    assert used == "nvm" if name == "nvm" else used in profiles.built_in_names()
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("4k", 4096), ("2M", 2 << 20), ("1g", 1 << 30), ("3t", 3 << 40)])
@@ -181,3 +310,38 @@ def test_the_command_prints_json(penstock):
     assert [one["what"] for one in json.loads(done.stdout)["alternatives"]] == ["as it is", "8 ranks", "on nvm"]
     assert penstock("explain", "--shape", "round").returncode == 2
     assert penstock("explain", "/nowhere/report").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--bytes", "9999999t"], "expected at most 9.3e+18"),
+        (["--bytes", "99999999999999999999999999t"], "expected at most 9.3e+18"),
+        (["--shape", "sparse", "--bytes", "2000000t"], "bytes of the file"),
+        (["--nodes", "5"], "--nodes 5: expected at most 4"),
+        (["--dir", "/nowhere/at all"], "--dir /nowhere/at all: No such file or directory"),
+        (["--processors", "999999999999999999999"], "--processors"),
+    ],
+)
+def test_what_can_not_be_described_is_refused(penstock, options, said):
+    done = penstock("predict" if options[0] == "--bytes" else "explain", *options)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("explain", ["--ranks", "8"]),
+        ("explain", ["--read"]),
+        ("predict", ["--dir", "/"]),
+        ("predict", ["--bytes", "1"]),
+    ],
+)
+def test_options_that_describe_are_refused_beside_a_report(on_reports, command, option):
+    done = on_reports(command, report_line(), options=option)
+    assert done.returncode == 2 and f"{option[0]}: " in done.stderr and "already says" in done.stderr
+
+
+def test_a_file_whose_directory_is_gone_is_explained(on_reports, tmp_path):
+    done = on_reports("explain", report_line(file=str(tmp_path / "gone" / "deeper" / "file")), options=["--json"])
+    assert done.returncode == 0 and json.loads(done.stdout)["files"][0]["calls"], done.stderr

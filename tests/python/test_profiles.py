@@ -45,11 +45,43 @@ def test_what_a_profile_leaves_out_is_that_of_the_built_in_one():
         (HEAD + '[network.inside]\nstartup = "fast"\n', "fast"),
         (HEAD + "[network]\ninside = 3\n", "network.inside is no number"),
         ("[profile\n", "expected TOML"),
+        (HEAD + "[network.inside]\nstartup = 1" + "0" * 400 + "\n", "network.inside.startup = 1.* finite"),
+        (HEAD + "[network.inside]\nstartup = 1" + "0" * 9000 + "\n", "expected TOML"),
+        (HEAD + "a = " + "[" * 20000, "nested too deeply"),
+        (HEAD + "[" + "a." * 20000 + "a]\nb = 1\n", "nested too deeply"),
+        ("[profile]\nversion = true\n", "version = 1"),
+        ("[profile]\nversion = 1\nbased_on = [1]\n", "based_on"),
     ],
 )
 def test_what_is_no_profile(text, expected):
     with pytest.raises(Failure, match=expected):
         profiles.parse(text, "p")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/dev/zero",
+        "/dev/stdin",
+        "/",
+        "x" * 5000,
+        "x" * 5000 + ".toml",
+        "a\0b",
+        "a\0/b.toml",
+        "large.toml",
+        "bytes.toml",
+    ],
+)
+def test_names_of_what_can_be_no_profile(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path("large.toml").write_bytes(HEAD.encode() + b"#" * (1 << 20))
+    Path("bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(Failure) as caught:
+        profiles.load(name)
+    assert (
+        caught.value.exit_code in (2, 3) and "expected" in str(caught.value) or "can not be read" in str(caught.value)
+    )
+    assert len(str(caught.value)) < 6000
 
 
 @pytest.mark.skipif(not paths.program(model.PROGRAM).is_file(), reason="build/release has no penstock-model")

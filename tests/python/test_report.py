@@ -1,13 +1,15 @@
 """penstock report and its reader: good files, torn files, hostile files."""
 
+import io
 import json
 import math
 
 import pytest
-from conftest import report_line
+from conftest import TOP, report_line
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from penstock import report, show
+from rich.console import Console
 
 
 def write(path, *lines):
@@ -50,6 +52,8 @@ def test_names_of_a_newer_library_are_kept(tmp_path):
         (report_line(wall_seconds={"sum": 1}), "wall_seconds.max"),
         (report_line(wall_seconds=3), "wall_seconds is no object"),
         (report_line(opened=-1), "opened is -1"),
+        (report_line(opened=2e15), "opened is 2e+15, expected at most 1e+15 seconds"),
+        (json.dumps(report_line())[:20], "no JSON: Invalid control character at column 21"),
         (report_line(errors=[1]), "'errors'"),
         (report_line(hints={"a": 1}), "hints has a value"),
         ({key: value for key, value in report_line().items() if key != "store"}, "'store' is missing"),
@@ -84,6 +88,12 @@ def test_from_a_byte_on(tmp_path):
         file.write("{\n" + json.dumps(report_line(file="new")) + "\n")
     found = report.read(path, before)
     assert [file.file for file in found.files] == ["new"] and found.problems[0].line == 2
+
+
+def test_a_pipe_is_read(penstock, tmp_path):
+    text = write(tmp_path / "r", report_line()).read_text()
+    answer = penstock("report", "/dev/stdin", input=text)
+    assert answer.returncode == 0 and "/data/out.nc" in answer.stdout, answer.stderr
 
 
 @settings(max_examples=300, deadline=None)
@@ -142,6 +152,55 @@ def test_command_unreadable(penstock, tmp_path):
 def test_command_empty(penstock, tmp_path):
     answer = penstock("report", write(tmp_path / "r"))
     assert answer.returncode == 0 and "no file in this report" in answer.stderr
+
+
+def shown_in(width, headings, rows, left=("",)):
+    stream = io.StringIO()
+    show.print_table(Console(file=stream, width=width, highlight=False, markup=False), headings, rows, left)
+    return stream.getvalue()
+
+
+def test_a_table_never_cuts_numbers():
+    headings = ("file", "way", "", "seconds spent", "between", "never")
+    rows = [["/a/rather/long/name/of/a/file", "independent", "chosen", "0.01234", "0.5 to 0.7", "-"]]
+    wide = shown_in(100, headings, rows, ("file", "way", ""))
+    assert "seconds spent" in wide and "─" in wide and "0.5 to 0.7" in wide
+    folded = shown_in(74, headings, rows, ("file", "way", ""))
+    assert all(text in folded for text in ("─", "0.01234", "0.5 to 0.7", "chosen")) and rows[0][0] not in folded
+    assert shown_in(60, headings, rows, ("file", "way", "")) == (
+        "/a/rather/long/name/of/a/file, chosen\n  way independent, seconds spent 0.01234, between 0.5 to 0.7\n"
+    )
+    narrow = shown_in(30, headings, rows, ("file", "way", ""))
+    assert "…" not in narrow and "  way independent,\n" in narrow and "between 0.5 to 0.7" in narrow
+    assert shown_in(20, ("a", "b"), [], ("a",))
+
+
+def test_a_report_on_a_narrow_terminal_has_every_number(tmp_path):
+    found = report.read(write(tmp_path / "r", report_line()))
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "40")
+        show.print_report(found, stream)
+    text = " ".join(stream.getvalue().split())
+    for part in ("/data/out.nc", "strategy mapped 90 %, independent 10 %", "calls 12", "wall s 1.5000", "copy 1.1250"):
+        assert part in text
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_behind_the_output_is_told(penstock, tmp_path, options):
+    path = write(tmp_path / "r", report_line())
+    command = f"{TOP / 'bin' / 'penstock'} report {path} {' '.join(options)} > /dev/full"
+    answer = penstock("-c", command, program="sh")
+    assert answer.returncode == 1
+    assert answer.stderr == "penstock: the output can not be written: No space left on device\n"
+
+
+def test_names_that_the_locale_has_no_characters_for(penstock, tmp_path):
+    path = write(tmp_path / "r", report_line(file="/data/wärme"))
+    answer = penstock("report", path, environment={"PYTHONIOENCODING": "ascii"})
+    assert answer.returncode == 0 and "/data/w\\xe4rme" in answer.stdout, answer.stderr
 
 
 def test_names_can_not_steer_the_terminal(penstock, tmp_path):

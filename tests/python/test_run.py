@@ -19,6 +19,12 @@ def test_plain_program(penstock, program, tmp_path):
     assert list(tmp_path.iterdir()) == [], "the temporary report is gone"
 
 
+def test_an_interrupt_while_modules_are_read_is_no_traceback(penstock, tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    answer = penstock("info", environment={"PYTHONPATH": str(tmp_path)})
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")
+
+
 def test_script(penstock, program, tmp_path):
     script = tmp_path / "job.py"
     script.write_text(
@@ -107,6 +113,19 @@ def test_bad_line_of_the_library_is_told(penstock, program):
 
 def test_no_file_seen(penstock):
     assert "no MPI file was closed" in penstock("run", "true").stderr
+
+
+def test_a_program_that_failed_is_told_as_that(penstock, program):
+    answer = penstock("run", program, "7")
+    assert "ended with exit code 7" in answer.stderr and "/data/out.nc" in answer.stderr
+    answer = penstock("run", "false")
+    assert "ended with exit code 1" in answer.stderr and "no MPI file was closed" not in answer.stderr
+    assert "exit code" not in penstock("run", program).stderr
+
+
+def test_bypass_by_the_environment_is_told_too(penstock, program):
+    answer = penstock("run", program, environment={"PENSTOCK_BYPASS": "1"})
+    assert answer.returncode == 0 and "went to the native MPI library" in answer.stderr
 
 
 def test_bypass(penstock, program):

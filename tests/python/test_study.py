@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import report_line
 from penstock import report
-from penstock.commands import study
+from penstock.commands import storage, study
 from penstock.failure import Failure
 from penstock.study import breakdown, drawing, tables, tam
 from penstock.study.breakdown import Cell
@@ -25,6 +25,58 @@ PHASES = {
 PLAIN = Cell("mpich", "e3sm", 8, 4, "two_phase")
 LAYERED = Cell("mpich", "e3sm", 8, 4, "two_layer", 1)
 WANTED = tam.Wanted((4, 8), 4, (1, 2, 4), (), (), (), 1, None, 0, 1 << 20, None, False, 10.0)
+
+
+def test_what_can_not_be_saved_is_not_measured(tmp_path, monkeypatch):
+    def measured(*_):
+        raise AssertionError("measured")
+
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "prefix"
+    for module, name in (
+        (study.tam, "run"),
+        (storage.runs, "run"),
+        (study.measured_model, "run"),
+        (study.paper, "tradeoff"),
+    ):
+        monkeypatch.setattr(module, name, measured)
+    for run in (
+        lambda: study.run_tam(WANTED, place, False),
+        lambda: storage.run_of_storage(storage.storage_study("shuffle"), None, place, False),
+        lambda: study.run_model(None, "", place, False),
+        lambda: study.run_tradeoff("", 4, 4, place, False),
+    ):
+        with pytest.raises(Failure, match=r"prefix\.json: the result can not be written: .*--output"):
+            run()
+
+
+def test_a_bed_that_is_not_up_is_told_once_and_nothing_is_measured(tmp_path, monkeypatch):
+    def measured(*_):
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(storage.runs, "run", measured)
+    monkeypatch.setattr(study.measured_model, "run", measured)
+    name = f"none{os.getpid()}"
+    asked = {
+        "devices": "",
+        "device": [f"a={tmp_path}"],
+        "mpi": [],
+        "bed": name,
+        "scale": 0,
+        "rounds": 0,
+        "timeout": 0,
+        "full": False,
+    }
+    shuffle = storage.storage_study("shuffle")
+    model = study.measured_model.Wanted((2,), 2, (), name, tmp_path, 1, 1, 1, 1, False, 1.0)
+    for run in (
+        lambda: storage.run_of_storage(shuffle, storage.wanted_of(shuffle, asked), tmp_path / "x", False),
+        lambda: study.run_model(model, "", tmp_path / "x", False),
+    ):
+        with pytest.raises(Failure, match=f"no test bed {name} up"):
+            run()
+    with pytest.raises(Failure, match="^--directory .*/none: "):
+        study.run_model(dataclasses.replace(model, bed="", directory=tmp_path / "none"), "", tmp_path / "x", False)
 
 
 def file_of(cell, **counters):

@@ -329,6 +329,11 @@ def test_gluster_that_fails_says_what_the_daemon_said(monkeypatch):
         gluster.up(STRIPED, {HEAD: 1, STORAGE: 2}, carry, lambda text: None)
 
 
+def test_a_directory_to_share_that_is_not_there(penstock):
+    answer = penstock("testbed", "up", "--name", f"none{os.getpid()}", "--share", "/nowhere/at/all")
+    assert answer.returncode == 2 and "--share /nowhere/at/all: there is no such directory" in answer.stderr
+
+
 def test_a_bed_that_is_not_there(penstock):
     name = f"none{os.getpid()}"
     answer = penstock("testbed", "status", "--name", name, "--json")
@@ -467,6 +472,8 @@ def test_a_real_bed(penstock, name, tmp_path):
     assert penstock(*on, "node1", "hostname").stdout == "node1\n"
     assert "not known" not in penstock(*on, "node1", "getent", "hosts", "node0").stdout
     assert penstock(*on, "node7", "true").returncode == 2
+    nowhere = penstock("testbed", "run", "--name", name, "--native", "--directory", "/nowhere", "true")
+    assert nowhere.returncode == 2 and "--directory /nowhere: there is no such directory" in nowhere.stderr
     check_rate(penstock, on, tmp_path)
     check_signal_and_exit_code(penstock, name, tmp_path)
     if (mpi := real_mpi()) is not None:

@@ -56,6 +56,8 @@ Hints come, the later winning over the earlier, from
 a hints file in ROMIO\(aqs format, lines of
 .IR "key value" ,
 named by
+.B PENSTOCK_HINTS_FILE
+or, without that, by
 .BR ROMIO_HINTS ;
 .IP 2. 3
 the environment variable

@@ -23,7 +23,8 @@ def names(directory: Path) -> list[str]:
     """The benchmarks there are: modules with a run function, found without running them."""
     found = []
     for path in sorted(directory.glob("*.py")):
-        if re.search(r"^def run\(", path.read_text(errors="replace"), re.MULTILINE):
+        # Helpers have functions of that name too, with other parameters.
+        if re.search(r"^def run\(\*, quick\b", path.read_text(errors="replace"), re.MULTILINE):
             found.append(path.stem)
     return found
 
@@ -88,6 +89,12 @@ def default_output(name: str, quick: bool) -> Path:
     return paths.results_directory() / stamp / f"{name}{'-quick' if quick else ''}.json"
 
 
+def check_place(path: Path) -> None:
+    """Raises Failure where save() would, before anybody has measured for minutes."""
+    if why := paths.why_not_writable(path):
+        raise Failure(f"{path}: the result can not be written: {why}; name another place with --output")
+
+
 def save(result: dict[str, Any], path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,9 +106,10 @@ def save(result: dict[str, Any], path: Path) -> None:
 def run(name: str, quick: bool, mpis: list[str], pairs: list[str], output: Path | None, as_json: bool) -> int:
     options = options_of(pairs, mpis)
     measure: Callable[..., dict[str, Any]] = load(name, paths.bench_directory()).run
+    path = output or default_output(name, quick)
+    check_place(path)
     with terminated_as_interrupted():
         result = measure(quick=quick, options=options, progress=show.say)
-    path = output or default_output(name, quick)
     save(result, path)
     if as_json:
         show.print_json(result)

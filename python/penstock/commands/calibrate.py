@@ -73,7 +73,7 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
     given = os.environ if environment is None else environment
     chosen = Path(given.get("XDG_CACHE_HOME", ""))
     if not chosen.is_absolute():
-        chosen = Path(given.get("HOME", "") or Path.home()) / ".cache"
+        chosen = paths.home(given) / ".cache"
     return chosen / "penstock"
 
 
@@ -124,7 +124,10 @@ def compiled_program(compiler: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failure(f"{compiler}: the calibration program can not be built: {error}") from error
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise Failure(
+            f"{compiler}: the calibration program can not be built: {why}; XDG_CACHE_HOME names another directory for it"
+        ) from error
     if done.returncode != 0:
         raise Failure(f"{' '.join(words)}: exit code {done.returncode}: {done.stderr.strip()[:1500]}")
     fresh.replace(program)
@@ -287,6 +290,7 @@ def calibrated(wanted: Wanted) -> tuple[dict[str, Any], calibration.Result]:
 def run(wanted: Wanted, as_json: bool) -> int:
     if wanted.name:
         profiles.checked_name(wanted.name)
+    profiles.check_place(wanted.output or profiles.directory() / "profile.toml")
     with terminated_as_interrupted():
         try:
             head, result = calibrated(wanted)

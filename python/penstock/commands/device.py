@@ -156,23 +156,15 @@ def check(name: str, seconds: float, tolerance: float, as_json: bool) -> int:
 
 
 def _print_check(device: Device, found: list[Found], tolerance: float) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else show.WIDTH_OF_A_PIPE, highlight=False, markup=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("measured by fio")
-    for column in ("target", "measured", "unit", "off by"):
-        table.add_column(column, justify="right")
-    table.add_column("")
+    console = show.console_on(sys.stdout)
+    rows = []
     for row in found:
         verdict = row.note if row.fine else f"more than {tolerance:g} %{', ' + row.note if row.note else ''}"
-        table.add_row(
-            row.what, f"{row.target:.4g}", f"{row.measured:.4g}", row.unit, f"{100 * row.deviation:+.1f} %", verdict
-        )
+        numbers = f"{row.target:.4g}", f"{row.measured:.4g}", row.unit, f"{100 * row.deviation:+.1f} %"
+        rows.append([row.what, *numbers, verdict])
     console.print(f"device {device.name}: {device.profile.name} by {device.method}; tolerance {tolerance:g} %")
-    console.print(table)
+    headings = ("measured by fio", "target", "measured", "unit", "off by", "")
+    show.print_table(console, headings, rows, ("measured by fio", ""))
 
 
 # --- run -------------------------------------------------------------------------------------------------------------------
@@ -180,7 +172,7 @@ def _print_check(device: Device, found: list[Found], tolerance: float) -> None:
 
 def run(name: str, words: list[str], page_cache: str) -> int:
     """Runs a command held to the device's rates and with a page cache of its own; returns its exit code."""
-    cache = devices.size_of("--page-cache", page_cache) if page_cache else 0
+    cache = devices.cache_of(page_cache)
     # A page cache of some size in front of the machine's own storage needs no device.
     device = None if cache and making.find(devices.check_name(name)) is None else making.live(name)
     cache = cache or (device.page_cache_bytes if device else 0)

@@ -11,12 +11,13 @@ from typing import Any
 from penstock import explanation, machine, profiles, show
 from penstock.commands import report as report_command
 from penstock.explanation import Changes, Pattern
-from penstock.failure import USAGE, Failure
+from penstock.failure import FINDINGS, USAGE, Failure
 from penstock.profiles import Profile
-from penstock.report import Part
+from penstock.report import FileReport, Part, Report
 from penstock.study.tables import Printer
 
 LEFT_ALIGNED = ("", "way")
+OTHER = "other"  # of a run: what the model has no term for
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,13 @@ def checked(
     """Raises Failure (usage)."""
     if shape not in SHAPES:
         raise Failure(f"--shape {shape!r}: expected {', '.join(SHAPES)}", USAGE)
+    if nodes > ranks:
+        raise Failure(f"--nodes {nodes}: expected at most {ranks}, the number of --ranks", USAGE)
     sizes = size("--bytes", rank_bytes), size("--piece", piece)
-    return Described(not read, ranks, nodes, *sizes, shape, not independent, calls)
+    given = Described(not read, ranks, nodes, *sizes, shape, not independent, calls)
+    if wrong := explanation.out_of_range(described(given, 1)):
+        raise Failure(f"{wrong}; describe it with smaller --bytes, larger --piece or fewer --ranks", USAGE)
+    return given
 
 
 def size(option: str, text: str) -> int:
@@ -65,7 +71,7 @@ def profile_of(name: str, directory: Path) -> Profile:
     """By name; else the one that was measured on this machine and the directory's file system, or the built-in one that fits it best."""
     if name:
         return profiles.load(name)
-    place = machine.file_system(directory if directory.is_dir() else Path())
+    place = machine.file_system(directory)
     found = profiles.find(machine.identity(), place.mount_point, place.kind, place.identifier)
     return found or profiles.built_in(machine.built_in_for(place))
 
@@ -78,7 +84,7 @@ def described(given: Described, processors: int) -> Pattern:
     return explanation.described(
         write=given.write,
         ranks=given.ranks,
-        nodes=min(given.nodes, given.ranks),
+        nodes=given.nodes,
         processors=processors_of(processors),
         rank_bytes=given.rank_bytes,
         piece=given.piece,
@@ -89,16 +95,18 @@ def described(given: Described, processors: int) -> Pattern:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{show.amount(number) if number > 99_999 else number} {noun}s"
+
+
 def title(pattern: Pattern) -> str:
-    verb = "writes" if pattern.write else "reads"
-    where = f"{pattern.ranks} ranks on {pattern.nodes} node{'s' if pattern.nodes > 1 else ''}"
-    pieces = (
-        f"{show.amount(round(pattern.pieces))} pieces of {show.byte_amount(round(pattern.bytes / pattern.pieces))}"
-        if pattern.pieces
-        else ""
+    kind = f"{'collective' if pattern.collective else 'independent'} {'write' if pattern.write else 'read'}"
+    pieces = f"{show.amount(round(pattern.pieces))} piece{'s' if round(pattern.pieces) > 1 else ''}"
+    return (
+        f"{counted(pattern.calls, kind)} by {counted(pattern.ranks, 'rank')} on {counted(pattern.nodes, 'node')}: "
+        f"{'each moves ' if pattern.calls > 1 else ''}{show.byte_amount(round(pattern.bytes))} of all ranks together, "
+        f"in {pieces} of {show.byte_amount(round(pattern.bytes / pattern.pieces))}"
     )
-    kind = "collective" if pattern.collective else "independent"
-    return f"{show.amount(pattern.calls)} {kind} {verb} of {where}, each {show.byte_amount(round(pattern.bytes))} in {pieces}"
 
 
 def shown(value: float) -> str:
@@ -108,7 +116,7 @@ def shown(value: float) -> str:
 def label(row: dict[str, Any]) -> str:
     if row["way"] == "two_layer":
         return f"two_layer, {row['local_per_node']} local a node, {row['aggregators']} global"
-    return f"two_phase, {row['aggregators']} aggregators" if row["way"] == "two_phase" else str(row["way"])
+    return f"two_phase, {counted(row['aggregators'], 'aggregator')}" if row["way"] == "two_phase" else str(row["way"])
 
 
 def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] | None, printer: Printer) -> None:
@@ -118,17 +126,19 @@ def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] 
         for name in explanation.TERMS
         if any(row["terms"][name] for row in answer["candidates"]) or (took and took["terms"].get(name))
     ]
+    if took and took["terms"].get(OTHER):
+        names.append(OTHER)
     lines = []
     for place, row in sorted(enumerate(answer["candidates"]), key=lambda one: one[1]["seconds"]):
         low, high = row["interval"]
-        mark = "least" if place == answer["chosen"] else ""
+        mark = "chosen" if place == answer["chosen"] else ""
         lines.append(
             [
                 label(row),
                 mark,
                 f"{row['seconds']:.3g}",
                 f"{low:.2g} to {high:.2g}",
-                *(shown(row["terms"][name]) for name in names),
+                *(shown(row["terms"].get(name, 0.0)) for name in names),
             ]
         )
     if took:
@@ -142,7 +152,7 @@ def print_answer(pattern: Pattern, answer: dict[str, Any], took: dict[str, Any] 
             ]
         )
     printer.table(("way", "", "seconds", "between", *names), lines, LEFT_ALIGNED)
-    printer.say(explanation.because(answer["candidates"], answer["chosen"]))
+    printer.say(answer["because"])
 
 
 def explained(
@@ -153,11 +163,13 @@ def explained(
     mapped: bool | None = None,
 ) -> dict[str, Any]:
     answer = explanation.predicted(pattern, profile, changes, mapped)
+    rows, least = answer["candidates"], answer["least"]
+    why = explanation.because(rows, least), explanation.instead(rows, least, answer["chosen"])
     return {
         "title": title(pattern),
         "pattern": pattern.work() | {"collective": pattern.collective, "calls": pattern.calls},
         **answer,
-        "because": explanation.because(answer["candidates"], answer["chosen"]),
+        "because": " ".join(text for text in why if text),
         "measured": took,
     }
 
@@ -171,19 +183,49 @@ def say_profile(profile: Profile) -> None:
     show.say(f"by {profile.said()}" + ("" if profile.measured else "; penstock calibrate measures this machine"))
 
 
+def profile_for(file: FileReport, name: str) -> Profile:
+    """The one that was asked for; else what the run went by, where it is still to be had, or what `profile_of` finds for the file's directory."""
+    parent = Path(file.file).absolute().parent
+    # The file's directory may be gone: then the file system that it was on, as far as its name is still there.
+    directory = next((one for one in (parent, *parent.parents) if one.is_dir()), Path())
+    if name or not file.profile:
+        return profile_of(name, directory)
+    try:
+        return profile_of(file.profile, directory)
+    except Failure:
+        return profile_of("", directory)
+
+
+def patterns_of(file: FileReport, processors: int, refused: list[str]) -> list[tuple[Pattern, Part]]:
+    """Those that can be asked about; why others can not goes into `refused`."""
+    patterns = []
+    for pattern, part in explanation.of_report(file, processors_of(processors)):
+        wrong = explanation.out_of_range(pattern)
+        if wrong:
+            refused.append(f"{file.file}: what it {'wrote' if pattern.write else 'read'} can not be predicted: {wrong}")
+        else:
+            patterns.append((pattern, part))
+    return patterns
+
+
+def ended(found: Report, path: Path, refused: list[str]) -> int:
+    """Bad lines are findings, as of penstock report."""
+    if not found.files:
+        show.say(f"{path}: no file in this report")
+    for text in refused:
+        show.say(text)
+    show.print_problems(found, str(path))
+    return FINDINGS if found.problems or refused else 0
+
+
 def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int:
     found = report_command.read(path)
     answers = []
+    refused: list[str] = []
     printer = Printer(sys.stdout)
     for file in found.files:
-        patterns = explanation.of_report(file, processors_of(processors))
-        chosen_name = name or file.profile
-        try:
-            profile = profile_of(chosen_name, Path(file.file).parent)
-        except Failure:
-            if name:
-                raise
-            profile = profile_of("", Path(file.file).parent)
+        patterns = patterns_of(file, processors, refused)
+        profile = profile_for(file, name)
         rows = [explained(pattern, profile, measured(part, file.ranks)) for pattern, part in patterns]
         answers.append(
             {
@@ -198,12 +240,11 @@ def explain_report(path: Path, name: str, processors: int, as_json: bool) -> int
         printer.say(f"{file.file}: carried out by {file.strategy}; predicted by {profile.said()}")
         for (pattern, _), row in zip(patterns, rows, strict=True):
             print_answer(pattern, row, row["measured"], printer)
-        if not patterns:
+        if not file.bytes:
             printer.say("nothing was read or written")
     if as_json:
         show.print_json({"files": answers})
-    show.print_problems(found, str(path))
-    return 0
+    return ended(found, path, refused)
 
 
 def explain_pattern(given: Described, name: str, directory: Path, processors: int, as_json: bool) -> int:
@@ -218,24 +259,29 @@ def explain_pattern(given: Described, name: str, directory: Path, processors: in
     return 0
 
 
+def asked_for(change: Changes) -> str:
+    values = (
+        (change.ranks, "rank", ""),
+        (change.nodes, "node", ""),
+        (change.aggregators, "aggregator", ""),
+        (change.local, "local aggregator", " a node"),
+    )
+    return ", ".join(f"{counted(value, noun)}{more}" for value, noun, more in values if value is not None)
+
+
 def alternatives(
-    base: Pattern, name: str, directory: Path, changes: list[Changes], names: list[str]
+    base: Pattern, here: Profile, changes: list[Changes], names: list[str]
 ) -> list[tuple[str, Pattern, Profile, Changes]]:
     """As it is, and each change by itself."""
-    here = profile_of(name, directory)
     rows = [("as it is", base, here, Changes())]
     for change in changes:
-        text = ", ".join(
-            f"{value} {noun}"
-            for value, noun in (
-                (change.ranks, "ranks"),
-                (change.nodes, "nodes"),
-                (change.aggregators, "aggregators"),
-                (change.local, "local aggregators a node"),
-            )
-            if value is not None
-        )
-        rows.append((text, explanation.changed(base, change), here, change))
+        pattern, text = explanation.changed(base, change), asked_for(change)
+        if change.nodes is not None and pattern.nodes < change.nodes:
+            text += f", {counted(pattern.nodes, 'rank')} on them"
+        if explanation.candidates(pattern, change) and not (pattern.collective and pattern.ranks > 1):
+            show.say(f"{text}: left out, since nothing is aggregated in {title(pattern).partition(':')[0]}")
+            continue
+        rows.append((text, pattern, here, change))
     for other in names:
         found = profiles.load(other)
         rows.append((f"on {found.name}", base, found, Changes()))
@@ -248,8 +294,11 @@ Rows = Callable[[Pattern], list[tuple[str, Pattern, Profile, Changes]]]
 def predict(base: Pattern, took: dict[str, Any] | None, rows: Rows, printer: Printer | None) -> dict[str, Any]:
     """`rows`: makes the alternatives of the pattern.  `took`: what a run of it took.  `printer`: none where the results are for a program."""
     answers: list[dict[str, Any]] = []
+    cached: set[str] = set()
     correction = 1.0
     for text, pattern, profile, change in rows(base):
+        if profile.figures["file.cached"] and profile.name not in machine.IN_MEMORY:
+            cached.add(profile.name)
         answer = explained(pattern, profile, None, change)
         if not answers and took:
             correction = correction_of(answer, took)
@@ -273,6 +322,11 @@ def predict(base: Pattern, took: dict[str, Any] | None, rows: Rows, printer: Pri
         if took:
             printer.say(
                 f"corrected by what the run took: {took['seconds']:.3g} s, {correction:.3g} times what is predicted for it"
+            )
+        if len(cached) > 1:
+            printer.say(
+                f"{' and '.join(sorted(cached))}: a page cache stands before the device, so these are seconds until calls return, "
+                "however slow the device behind it is"
             )
     return {"title": title(base), "measured": took, "correction": correction, "alternatives": answers}
 
@@ -303,19 +357,17 @@ def predict_report(
     found = report_command.read(path)
     printer = None if as_json else Printer(sys.stdout)
     results = []
+    refused: list[str] = []
     for file in found.files:
-        patterns = explanation.of_report(file, processors_of(processors))
+        patterns = patterns_of(file, processors, refused)
         if printer:
             printer.say(file.file)
-        rows = functools.partial(
-            alternatives, name=name, directory=Path(file.file).parent, changes=changes, names=names
-        )
+        rows = functools.partial(alternatives, here=profile_for(file, name), changes=changes, names=names)
         answers = [predict(pattern, measured(part, file.ranks), rows, printer) for pattern, part in patterns]
         results.append({"file": file.file, "predictions": answers})
     if as_json:
         show.print_json({"files": results})
-    show.print_problems(found, str(path))
-    return 0
+    return ended(found, path, refused)
 
 
 def predict_pattern(
@@ -327,7 +379,7 @@ def predict_pattern(
     names: list[str],
     as_json: bool,
 ) -> int:
-    rows = functools.partial(alternatives, name=name, directory=directory, changes=changes, names=names)
+    rows = functools.partial(alternatives, here=profile_of(name, directory), changes=changes, names=names)
     result = predict(described(given, processors), None, rows, None if as_json else Printer(sys.stdout))
     if as_json:
         show.print_json(result)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ def prepare(
     """Checks the line, seen from `directory` (the current one), and says what to start.  Raises Failure when the program can not run on Penstock."""
     line = launcher.parse(words, directory)
     if line.launcher is None and (line.family or line.programs[0].path is None):
-        raise Failure(f"{words[0]}: there is no such program in PATH or here", USAGE)
+        raise Failure(f"{words[0]}: there is no such program in PATH or here, or it can not be executed", USAGE)
     notes = preflight.check(line, library)
     changes = environment.variables(base, library, wanted)
     vendor = environment.launcher_vendor(line.launcher) if line.launcher and line.family == "mpi" else ""
@@ -134,20 +134,30 @@ def nothing_seen(bypass: bool) -> str:
     )
 
 
+def say_failed(exit_code: int) -> None:
+    """What is not in a report of a program that did not end well."""
+    if exit_code != 0:
+        show.say(f"the program ended with exit code {exit_code}; files that it had not closed by then are not reported")
+
+
 def _show(found: report.Report, exit_code: int, name: str, wanted: environment.Wanted, as_json: bool) -> None:
     if as_json:
         show.print_json({"exit_code": exit_code, **report.as_json(found)})
         return
     if found.files:
         show.print_report(found, sys.stderr)
-    elif not found.problems:
+    elif not found.problems and (exit_code == 0 or wanted.bypass):
         show.say(nothing_seen(wanted.bypass))
     show.print_problems(found, name)
+    if not wanted.bypass:
+        say_failed(exit_code)
 
 
 def run(words: list[str], wanted: environment.Wanted, as_json: bool, dry_run: bool) -> int:
     """The whole command; returns the exit code of the program."""
     base = dict(os.environ)
+    if base.get("PENSTOCK_BYPASS", "") not in ("", "0"):
+        wanted = replace(wanted, bypass=True)
     library = environment.library_in(paths.library_directory())
     if dry_run:
         chosen = wanted.report.absolute() if wanted.report else Path.cwd() / ".penstock-report.jsonl"

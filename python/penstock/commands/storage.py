@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import show
 from penstock.commands.bench import save
-from penstock.commands.study import default_prefix, drawn, numbers, words
+from penstock.commands.study import check_bed, drawn, numbers, prefix_of, words
 from penstock.ending import terminated_as_interrupted
 from penstock.failure import FINDINGS, USAGE, Failure
 from penstock.study import cases, charts, collective, devices, interfaces, page_cache, runs, shuffle
@@ -100,9 +100,10 @@ def default_kernels(study: cases.Study) -> tuple[str, ...]:
 
 
 def run_of_storage(study: cases.Study, wanted: cases.Wanted, prefix: Path | None, as_json: bool) -> int:
+    prefix = prefix_of(prefix, study.name)
+    check_bed(wanted.bed)
     with terminated_as_interrupted():
         result = runs.run(study, wanted, show.say)
-    prefix = prefix or default_prefix(study.name)
     written = [prefix.with_name(f"{prefix.name}.json")]
     save(result, written[0])
     if result["panels"]:

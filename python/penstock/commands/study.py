@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import machine, paths, profiles, show
-from penstock.commands.bench import save
+from penstock.commands.bench import check_place, save
 from penstock.ending import terminated_as_interrupted
 from penstock.failure import FINDINGS, USAGE, Failure
 from penstock.study import measured_model, model_tables, paper, tables, tam
@@ -30,9 +30,12 @@ def words(given: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for text in given for word in text.split(",") if word))
 
 
-def default_prefix(name: str) -> Path:
+def prefix_of(given: Path | None, name: str) -> Path:
+    """Where results go.  Raises Failure when they can not: before anything is measured."""
     stamp = datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S")
-    return paths.results_directory() / stamp / name
+    prefix = given or paths.results_directory() / stamp / name
+    check_place(prefix.with_name(f"{prefix.name}.json"))
+    return prefix
 
 
 def drawn(prefix: Path, figures: Callable[[], list[Path]]) -> list[Path]:
@@ -55,9 +58,9 @@ def draw(result: dict[str, Any], prefix: Path) -> list[Path]:
 
 
 def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
+    prefix = prefix_of(prefix, "tam")
     with terminated_as_interrupted():
         result = tam.run(wanted, show.say)
-    prefix = prefix or default_prefix("tam")
     written = [prefix.with_name(f"{prefix.name}.json")]
     save(result, written[0])
     if result["cells"]:
@@ -79,7 +82,7 @@ def run_tam(wanted: tam.Wanted, prefix: Path | None, as_json: bool) -> int:
 
 def default_profile(directory: Path, host: str | None = None) -> profiles.Profile:
     """The one that was measured on this machine, or one of that name, and the directory's file system; else a built-in one."""
-    place = machine.file_system(directory)
+    place = machine.file_system(directory, "--directory")
     found = profiles.find(machine.identity(host), place.mount_point, place.kind, place.identifier)
     return found or profiles.built_in(machine.built_in_for(place))
 
@@ -140,26 +143,35 @@ def finish(result: dict[str, Any], prefix: Path, figures: list[Path], as_json: b
     show.say(f"saved in {', '.join(map(str, [written, *figures]))}")
 
 
-def made(prefix: Path) -> Path:
+def check_bed(name: str) -> None:
+    """Raises Failure when the bed that was asked for is not up: before every run of the study fails for it.  No name: none was."""
+    if name:
+        from penstock.testbed import bed
+
+        bed.live(name)
+
+
+def made(prefix: Path) -> None:
     try:
         prefix.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Failure(f"{prefix.parent}: the directory can not be made: {error.strerror}") from error
-    return prefix
 
 
 def run_model(wanted: measured_model.Wanted | None, profile: str, prefix: Path | None, as_json: bool) -> int:
     """The paper's tables; with `wanted`, measured here too.  An estimate that came out differently than before is a finding."""
+    prefix = prefix_of(prefix, "model")
     rows = paper.cells()
     errors = paper.errors(rows)
     result: dict[str, Any] = {"study": "model", "cells": rows, "errors": errors, "notes": model_notes(rows, errors)}
     if wanted is not None:
+        check_bed(wanted.bed)
         chosen = (
             profiles.load(profile) if profile else default_profile(wanted.directory, "node0" if wanted.bed else None)
         )
         with terminated_as_interrupted():
             result["here"] = measured_model.run(wanted, chosen, show.say)
-    prefix = made(prefix or default_prefix("model"))
+    made(prefix)
     figures = drawn(prefix, lambda: model_figures(result, prefix))
     if not as_json:
         model_tables.print_model(result, sys.stdout)
@@ -189,6 +201,7 @@ def paper_devices() -> list[tuple[str, Any]]:
 
 
 def run_tradeoff(profile: str, nodes: int, per_node: int, prefix: Path | None, as_json: bool) -> int:
+    prefix = prefix_of(prefix, "tradeoff")
     if profile:
         chosen = profiles.load(profile)
         devices, source = tradeoff_devices(chosen, nodes, per_node), chosen.said()
@@ -210,7 +223,7 @@ def run_tradeoff(profile: str, nodes: int, per_node: int, prefix: Path | None, a
         "statements": paper.statements(rows) if as_printed else [],
         "notes": notes,
     }
-    prefix = made(prefix or default_prefix("tradeoff"))
+    made(prefix)
     picture = prefix.with_name(f"{prefix.name}.png")
 
     def figures() -> list[Path]:

@@ -20,12 +20,16 @@ from penstock.testbed import layout, processes
 from penstock.testbed.layout import HEAD, STORAGE, STRIPED, Bed
 
 MARK = "PENSTOCK_TESTBED_RUN"
+SECONDS_TO_LOOK = 20
 
 
 # --- up, down, status ------------------------------------------------------------------------------------------------------
 
 
 def up(name: str, nodes: int, link: str, shared: list[Path], file_system: str, as_json: bool) -> int:
+    for path in shared:
+        if not path.is_dir():
+            raise Failure(f"--share {path}: there is no such directory", USAGE)
     bed = layout.checked(name, nodes, link, [*(path.resolve() for path in shared), *layout.own_places()], file_system)
     beds.up(bed, show.say)
     return status(name, as_json)
@@ -188,6 +192,16 @@ def check_visible(
             )
 
 
+def check_directory(live: beds.Live, directory: Path) -> None:
+    """Raises Failure (usage) when the line can not start there.  As the head sees it: a volume of the bed is not to be seen from outside."""
+    line = beds.entering(live.first[HEAD], ["test", "-d", str(directory)])
+    try:
+        if subprocess.run(line, stdin=subprocess.DEVNULL, timeout=SECONDS_TO_LOOK, check=False).returncode != 0:
+            raise Failure(f"--directory {directory}: there is no such directory on the nodes of the bed", USAGE)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(f"--directory {directory}: the bed can not be asked for it: {error}") from error
+
+
 class _Inside:
     """A program behind nsenter, which passes no signal on itself."""
 
@@ -256,6 +270,7 @@ def run(name: str, asked: Asked, wanted: environment.Wanted, as_json: bool, dry_
     library = None if asked.native else environment.library_in(paths.library_directory())
     chosen = wanted.report.absolute() if wanted.report else None
     check_visible(live.bed, line, asked.directory, library, chosen)
+    check_directory(live, asked.directory)
     with _directory_of_run(live.bed, counts) as directory:
         variables = layout.launch_variables(live.bed, directory) | {MARK: directory.name}
         words = asked.words
@@ -299,8 +314,9 @@ def _show(
         return
     if found and found.files:
         show.print_report(found, sys.stderr)
-    elif found and not found.problems:
+    elif found and not found.problems and exit_code == 0:
         show.say(run_command.nothing_seen(False))
+    run_command.say_failed(exit_code)
     if found:
         show.print_problems(found, name)
     for node, link in links.items():

@@ -8,25 +8,13 @@ from penstock import show
 
 
 def print_result(result: dict[str, Any], stream: IO[str]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(
-        file=stream, width=None if stream.isatty() else show.WIDTH_OF_A_PIPE, highlight=False, markup=False
-    )
+    console = show.console_on(stream)
     for kind, text in result["devices"].items():
         console.print(show.printable(f"{kind}: {text}"))
     for sheet in result["tables"]:
         console.print()
         console.print(show.printable(sheet["title"]))
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for index, heading in enumerate(sheet["headings"]):
-            table.add_column(heading, justify="right" if index else "left", no_wrap=index == 0)
-        for line in sheet["lines"]:
-            table.add_row(*(Text(show.printable(cell)) for cell in line))
-        console.print(table)
+        show.print_table(console, sheet["headings"], sheet["lines"], sheet["headings"][:1])
     for fact in result["paper"]:
         console.print(show.printable(f"The paper, {fact['where']}: {fact['text']}."))
     for note in result["notes"]:

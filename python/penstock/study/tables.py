@@ -67,26 +67,14 @@ class Printer:
     """Tables and sentences on a stream."""
 
     def __init__(self, stream: IO[str]) -> None:
-        from rich.console import Console
-
-        width = None if stream.isatty() else show.WIDTH_OF_A_PIPE
-        self._console = Console(file=stream, width=width, highlight=False, markup=False)
+        self._console = show.console_on(stream)
 
     def say(self, text: str) -> None:
         self._console.print(show.printable(text))
 
     def table(self, headings: Sequence[str], lines: Sequence[Sequence[str]], left: Sequence[str] = ("",)) -> None:
         """Columns whose heading is in `left` have words, the others numbers."""
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in headings:
-            shown.add_column(heading, justify="left" if heading in left else "right", no_wrap=not heading)
-        for line in lines:
-            shown.add_row(*(Text(show.printable(cell)) for cell in line))
-        self._console.print(shown)
+        show.print_table(self._console, headings, lines, left)
 
 
 def print_result(result: dict[str, Any], stream: IO[str]) -> None:

@@ -107,6 +107,19 @@ def size_of(option: str, text: str) -> int:
     return value
 
 
+LEAST_CACHE_BYTES = 4 << 20
+
+
+def cache_of(text: str) -> int:
+    """--page-cache; 0 when not given.  Programs themselves lie in it: in much less none can be started, and the kernel kills it."""
+    cache = size_of("--page-cache", text) if text else 0
+    if text and cache < LEAST_CACHE_BYTES:
+        raise Failure(
+            f"--page-cache {text}: expected at least {LEAST_CACHE_BYTES >> 20}M, since programs lie in it too", USAGE
+        )
+    return cache
+
+
 def _number(option: str, value: float | None, least: float, most: float) -> None:
     if value is not None and not least <= value <= most:
         raise Failure(f"{option} {value:g}: expected a number from {least:g} to {most:g}", USAGE)
@@ -195,7 +208,7 @@ def checked(wanted: Wanted, machine: Machine) -> Device:
     size = size_of("--size", wanted.size)
     if size < LEAST_BYTES:
         raise Failure(f"--size {wanted.size}: expected at least {LEAST_BYTES >> 20}M", USAGE)
-    cache = size_of("--page-cache", wanted.page_cache) if wanted.page_cache else 0
+    cache = cache_of(wanted.page_cache)
     if cache and not machine.root:
         raise Failure("--page-cache needs root, to make a control group")
     method = method_for(wanted, profile, machine)

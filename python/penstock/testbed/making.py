@@ -258,7 +258,10 @@ def _make(device: Device) -> Device:
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(mode=0o755)
     _remember(device)
-    Path(device.directory).mkdir(exist_ok=True)
+    try:
+        Path(device.directory).mkdir(exist_ok=True)
+    except OSError as error:
+        raise Failure(f"--at {device.directory}: the directory can not be made: {error.strerror}") from error
     if device.method == "memory":
         return _make_memory(device)
     _make_backing(device)
@@ -384,14 +387,15 @@ def _path_us(device: Device) -> float:
                       random_latency_us=PROBED_LATENCY_US, sequential_latency_us=PROBED_LATENCY_US)  # fmt: skip
     process = _start_fuse(replace(device, page_cache_bytes=0), latency, str(source), str(at), 0.0)
     took = []
-    handle = os.open(at / "file", os.O_RDONLY)
-    try:
-        for _ in range(PROBES):
-            began = time.perf_counter()
-            os.pread(handle, devices.PIECE_BYTES, 0)
-            took.append((time.perf_counter() - began) * 1e6)
-    finally:
-        os.close(handle)
+    with undisturbed():  # an open file would keep the probe from being unmounted; it takes a tenth of a second
+        handle = os.open(at / "file", os.O_RDONLY)
+        try:
+            for _ in range(PROBES):
+                began = time.perf_counter()
+                os.pread(handle, devices.PIECE_BYTES, 0)
+                took.append((time.perf_counter() - began) * 1e6)
+        finally:
+            os.close(handle)
     command(*_unmounting(str(at)))
     process.wait(SECONDS_TO_MOUNT)
     # Not the median: other programs make the way longer now and then, never shorter.

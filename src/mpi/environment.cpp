@@ -101,7 +101,7 @@ std::vector<hints::Given> hints_from_environment(const std::string& file_name, s
   if (from_variable.ok())
     given.insert(given.end(), from_variable->begin(), from_variable->end());
   else
-    complaints.push_back("PENSTOCK_HINTS: " + std::string(from_variable.status().text()));
+    complaints.emplace_back(from_variable.status().text());
   return given;
 }
 

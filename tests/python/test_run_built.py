@@ -1,6 +1,7 @@
 """`penstock run` on the library that was built: the report it writes is one that the reader takes, and phases add up to the wall time."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,8 +12,37 @@ TOP = Path(__file__).resolve().parents[2]
 PROGRAM = TOP / "build/release/kernels/mpich/e3sm"
 
 
-@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/release/kernels/mpich/e3sm is not built")
-@pytest.mark.skipif(shutil.which("mpiexec.mpich") is None, reason="mpiexec.mpich is missing")
+pytestmark = [
+    pytest.mark.skipif(not PROGRAM.is_file(), reason="build/release/kernels/mpich/e3sm is not built"),
+    pytest.mark.skipif(shutil.which("mpiexec.mpich") is None, reason="mpiexec.mpich is missing"),
+]
+
+
+def test_hints_that_say_nothing_are_told_of(tmp_path):
+    report = tmp_path / "report.jsonl"
+    words = [
+        TOP / "bin/penstock",
+        "run",
+        "--report",
+        report,
+        "mpiexec.mpich",
+        "-n",
+        "1",
+        PROGRAM,
+        "--ne",
+        "4",
+        "--file",
+        "out",
+    ]
+    environment = os.environ | {"PENSTOCK_HINTS": "garbage"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    complaints = json.loads(report.read_text().splitlines()[0])["complaints"]
+    assert [text[:26] for text in complaints] == ["PENSTOCK_HINTS: the entry "], complaints
+
+
 def test_a_real_run_ends_with_a_table(tmp_path):
     report = tmp_path / "report.jsonl"
     line = [
@@ -27,9 +57,10 @@ def test_a_real_run_ends_with_a_table(tmp_path):
         "--ne",
         "4",
         "--file",
-        "out",  # a long name would be broken over lines
+        "out",
     ]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    wide = os.environ | {"COLUMNS": "400"}
+    done = subprocess.run(line, cwd=tmp_path, env=wide, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "out" in done.stderr and "is missing" not in done.stderr, done.stderr
     files = [json.loads(text) for text in report.read_text().splitlines()]

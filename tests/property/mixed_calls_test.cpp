@@ -1,19 +1,17 @@
 // Independent accesses mixed with collective ones, in which ranks may hand their data to each other: every rank must see what it wrote itself, by whatever call,
 // without any call of the others in between, and reads must end where the file ends.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <thread>
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
 #include "store/memory/memory_store.h"
+#include "support/turning_profile.h"
 
 namespace penstock {
 namespace {
@@ -34,6 +32,7 @@ struct Step {
   bool background = false;
   bool meets_before = false;  ///< all ranks are at this step before it begins
   bool new_view = false;
+  bool reopens = false;  ///< the file is closed before it and opened once more: what was learned is gone by
   int atomic = -1;   ///< becomes so; -1: stays
   int failing = -1;  ///< this rank has met a failure before
   bool alike = false;  ///< collective, and all ranks access as much, of one stretch of the file
@@ -49,22 +48,6 @@ struct Sequence {
   Offset block = 1;
   Offset slowest_us = 0;  ///< accesses of the store take up to so long, whatever the model predicts: what is learned from them must be so on all ranks alike
   std::vector<Step> steps;
-};
-
-/// A profile by which few aggregators are best for few bytes, for messages are dear, and many for many.
-class TurningProfile {
- public:
-  TurningProfile() : path_(std::filesystem::temp_directory_path() / ("penstock-turning-" + std::to_string(getpid()) + ".toml")) {
-    std::string text = "[profile]\nversion = 1\nname = \"turning\"\nbased_on = \"lustre\"\n[network.between]\nstartup = 0.05\nstep = 1e-6\n";
-    for (const char* direction : {"read", "write"})
-      text += std::string("[storage.") + direction + "]\ndevice_call = 1e-6\ndevice_random_call = 10.0\ndevice_per_byte = 0.01\ndevice_ranks = 100.0\n";
-    std::ofstream(path_) << text;
-  }
-  ~TurningProfile() { std::filesystem::remove(path_); }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// `turning`: the path of such a profile.
@@ -101,6 +84,7 @@ Sequence make_sequence(std::uint64_t seed, const std::string& turning) {
     step.meets_before = below(random, 4) == 0;
     step.new_view = below(random, 6) == 0;
     step.atomic = below(random, 10) == 0 ? static_cast<int>(below(random, 2)) : -1;
+    step.reopens = below(random, 12) == 0;
     step.failing = step.collective && below(random, 15) == 0 ? static_cast<int>(below(random, made.ranks)) : -1;
     step.times = below(random, 4) == 0 ? static_cast<int>(2 + below(random, 8)) : 1;
     step.alike = step.collective && below(random, 3) == 0;
@@ -116,20 +100,26 @@ class Rank {
   Rank(const Sequence& sequence, store::Store& store, comm::Comm& group) : sequence_(sequence), store_(store), group_(group), rank_(group.topology().rank) {}
 
   void run() {
+    open();
+    for (std::size_t i = 0; i < sequence_.steps.size() && !testing::Test::HasFatalFailure(); ++i) {
+      SCOPED_TRACE("step " + std::to_string(i) + " rank " + std::to_string(rank_));
+      carry_out(sequence_.steps[i]);
+    }
+    close();
+  }
+
+ private:
+  void open() {
     file::Mode mode;
     mode.read = mode.write = mode.create = true;
     auto opened = file::File::open(std::move(*group_.duplicate()), store_, "file", mode, sequence_.hints, nullptr, {});
     ASSERT_TRUE(opened.ok()) << opened.status().text();
     file_ = std::move(*opened);
     set_view();
-    for (std::size_t i = 0; i < sequence_.steps.size() && !testing::Test::HasFatalFailure(); ++i) {
-      SCOPED_TRACE("step " + std::to_string(i) + " rank " + std::to_string(rank_));
-      carry_out(sequence_.steps[i]);
-    }
-    ASSERT_TRUE(file_->close(trace_).ok());
   }
 
- private:
+  void close() { ASSERT_TRUE(file_->close(trace_).ok()); }
+
   void set_view() {
     file::View view;
     const Offset block = sequence_.block;
@@ -144,6 +134,10 @@ class Rank {
   }
 
   void carry_out(const Step& step) {
+    if (step.reopens) {
+      close();
+      open();
+    }
     if (step.atomic >= 0) {
       ASSERT_TRUE(file_->set_atomicity(step.atomic == 1, trace_, {}).ok());
     }

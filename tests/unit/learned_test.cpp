@@ -267,15 +267,12 @@ class SharedStore final : public store::Store {
 };
 
 /// Every rank's n-th call of a file: whether its data went by aggregators.
-std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch learn, int calls) {
-  constexpr int kRanks = 4;
+std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Hints hints, int calls, int ranks, int ranks_per_node) {
   constexpr Offset kPiece = 8, kPieces = 250;
-  hints::Hints hints = hints::defaults();
   hints.profile = "tmpfs";
-  hints.learn = learn;
-  std::vector<std::vector<bool>> gathered(kRanks);
+  std::vector<std::vector<bool>> gathered(static_cast<std::size_t>(ranks));
   comm::run_ranks(
-      kRanks,
+      ranks,
       [&](comm::Comm& group) {
         const int rank = group.topology().rank;
         trace::FileTrace counted;
@@ -283,7 +280,7 @@ std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch
         ASSERT_TRUE(opened.ok()) << opened.status().text();
         trace::OpTrace quiet(nullptr);
         View view;
-        view.filetype = access::tile(*access::resized(0, kPiece * kRanks, *access::contiguous(kPiece, *access::elementary(1))), rank * kPiece);
+        view.filetype = access::tile(*access::resized(0, kPiece * ranks, *access::contiguous(kPiece, *access::elementary(1))), rank * kPiece);
         view.filetype_size = kPiece;
         view.contiguous = false;
         view.ascending = view.in_order = view.writable = true;
@@ -303,24 +300,47 @@ std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch
         }
         EXPECT_TRUE((*opened)->close(quiet).ok());
       },
-      2);
+      ranks_per_node);
   return gathered;
+}
+
+hints::Hints hints_that_learn(hints::Switch learn) {
+  hints::Hints hints = hints::defaults();
+  hints.learn = learn;
+  return hints;
 }
 
 // What gathering took is known to the local aggregators of all nodes alike, in this file and the next.
 TEST(Learned, NodesLearnTogether) {
   store::MemoryStore inner;
   SharedStore store(inner);
-  const std::vector<std::vector<bool>> never = gathered_calls(store, hints::Switch::kDisable, 5);
+  const std::vector<std::vector<bool>> never = gathered_calls(store, hints_that_learn(hints::Switch::kDisable), 5, 4, 2);
   EXPECT_EQ(never[0], std::vector<bool>(5, true)) << "as predicted";
-  const std::vector<std::vector<bool>> first = gathered_calls(store, hints::Switch::kAutomatic, 5);
-  const std::vector<std::vector<bool>> second = gathered_calls(store, hints::Switch::kAutomatic, 3);
+  const std::vector<std::vector<bool>> first = gathered_calls(store, hints_that_learn(hints::Switch::kAutomatic), 5, 4, 2);
+  const std::vector<std::vector<bool>> second = gathered_calls(store, hints_that_learn(hints::Switch::kAutomatic), 3, 4, 2);
   // It is found out at the second call, or at the third where the first one had memory to make, which is not learned.  Then what each rank takes for itself is
   // found out too, and that is no better.
   EXPECT_EQ(std::count(first[0].begin(), first[0].begin() + 3, false), 1);
   EXPECT_TRUE(first[0].front());
   EXPECT_TRUE(first[0].back());
   EXPECT_EQ(second[0], std::vector<bool>(3, true)) << "all of that is known";
+  for (std::size_t rank = 0; rank < first.size(); ++rank) {
+    EXPECT_EQ(first[rank], first[0]) << rank;
+    EXPECT_EQ(second[rank], second[0]) << rank;
+  }
+}
+
+// So many aggregators have as many local ones, which decide alike in the next file as well.
+TEST(Learned, SeveralLocalAggregatorsOfOneNodeGoByTheSame) {
+  store::MemoryStore inner;
+  SharedStore store(inner);
+  hints::Hints hints = hints_that_learn(hints::Switch::kAutomatic);
+  hints.aggregators = 2;
+  constexpr int kRanks = 12;  // that many are asked on any machine
+  const std::vector<std::vector<bool>> first = gathered_calls(store, hints, 5, kRanks, kRanks);
+  const std::vector<std::vector<bool>> second = gathered_calls(store, hints, 5, kRanks, kRanks);
+  EXPECT_TRUE(first[0].front());
+  EXPECT_NE(first[0], std::vector<bool>(5, true)) << "that takes longer than predicted: each rank for itself may take less";
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     EXPECT_EQ(first[rank], first[0]) << rank;
     EXPECT_EQ(second[rank], second[0]) << rank;

@@ -1,0 +1,28 @@
+// A profile by which collective calls go over from some aggregators to others: for tests.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace penstock {
+
+/// A profile by which few aggregators are best for few bytes, for messages are dear, and many for many.  A file, as long as this lives.
+class TurningProfile {
+ public:
+  TurningProfile() : path_(std::filesystem::temp_directory_path() / ("penstock-turning-" + std::to_string(getpid()) + ".toml")) {
+    std::string text = "[profile]\nversion = 1\nname = \"turning\"\nbased_on = \"lustre\"\n[network.between]\nstartup = 0.05\nstep = 1e-6\n";
+    for (const char* direction : {"read", "write"})
+      text += std::string("[storage.") + direction + "]\ndevice_call = 1e-6\ndevice_random_call = 10.0\ndevice_per_byte = 0.01\ndevice_ranks = 100.0\n";
+    std::ofstream(path_) << text;
+  }
+  ~TurningProfile() { std::filesystem::remove(path_); }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace penstock

@@ -234,40 +234,43 @@ TEST(Learned, TheNextFileGoesOnWhereTheLastOneEnded) {
   EXPECT_EQ(measured, 2);
 }
 
-/// Of several nodes, and slow: what the model says of it is wrong.
+/// Of several nodes, and as slow as is said: what the model says of it is wrong.
 class SharedFile final : public store::ForwardingFile {
  public:
-  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+  SharedFile(std::unique_ptr<store::File> inner, std::chrono::milliseconds write_time)
+      : ForwardingFile(std::move(inner)), traits_(inner_->traits()), write_time_(write_time) {
     traits_.file_system = "of several nodes";
     traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
     traits_.coherent_between_nodes = true;
   }
   [[nodiscard]] const store::Traits& traits() const override { return traits_; }
   Status write(std::span<store::Transfer> batch) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(write_time_);
     return inner_->write(batch);
   }
 
  private:
   store::Traits traits_;
+  std::chrono::milliseconds write_time_;
 };
 
 class SharedStore final : public store::Store {
  public:
-  explicit SharedStore(store::Store& inner) : inner_(inner) {}
+  explicit SharedStore(store::Store& inner, std::chrono::milliseconds write_time = std::chrono::milliseconds(5)) : inner_(inner), write_time_(write_time) {}
   Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
     Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
     if (!file.ok()) return file;
-    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
+    return std::unique_ptr<store::File>(new SharedFile(std::move(*file), write_time_));
   }
   Status remove(const std::string& path) override { return inner_.remove(path); }
 
  private:
   store::Store& inner_;
+  std::chrono::milliseconds write_time_;
 };
 
-/// Every rank's n-th call of a file: whether its data went by aggregators.
-std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Hints hints, int calls, int ranks, int ranks_per_node) {
+/// Every rank's n-th call of a file: whether its data went by aggregators.  `late_rank` lets all the others wait before each.
+std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Hints hints, int calls, int ranks, int ranks_per_node, int late_rank = -1) {
   constexpr Offset kPiece = 8, kPieces = 250;
   hints.profile = "tmpfs";
   std::vector<std::vector<bool>> gathered(static_cast<std::size_t>(ranks));
@@ -292,6 +295,7 @@ std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Hints 
         request.bytes = kPiece * kPieces;
         for (int call = 0; call < calls; ++call) {
           const std::int64_t before = counted.count(trace::Counter::kTwoLayer);
+          if (rank == late_rank) std::this_thread::sleep_for(std::chrono::milliseconds(10));
           {
             trace::OpTrace trace(&counted);
             EXPECT_TRUE((*opened)->access(request, trace).status.ok());
@@ -327,6 +331,16 @@ TEST(Learned, NodesLearnTogether) {
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     EXPECT_EQ(first[rank], first[0]) << rank;
     EXPECT_EQ(second[rank], second[0]) << rank;
+  }
+}
+
+// The others' times have their waiting in them; if each local aggregator learned its own, they would come to decide otherwise than the late one.
+TEST(Learned, AllGoByTheTimeOfTheRankThatCameLast) {
+  for (int late_rank = 0; late_rank < 4; ++late_rank) {
+    store::MemoryStore inner;
+    SharedStore store(inner, std::chrono::milliseconds(0));
+    const std::vector<std::vector<bool>> calls = gathered_calls(store, hints_that_learn(hints::Switch::kAutomatic), 6, 4, 2, late_rank);
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) EXPECT_EQ(calls[rank], calls[0]) << "rank " << rank << ", late " << late_rank;
   }
 }
 

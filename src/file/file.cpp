@@ -45,7 +45,7 @@ struct OpenNotice {
   plan::Setting setting;
   bool learns = false;
   bool keeps_learned = false;
-  bool tells_learned = false;  ///< another message has what was learned before
+  bool knows_together = false;  ///< what was learned of collective accesses before
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice> && std::is_trivially_copyable_v<Learned>, "sent as bytes");
 
@@ -183,8 +183,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
       notice.window_bytes = hints.collective_buffer_bytes;
     if (local.ok() && notice.learns) {
       learned = file->recall_learned(notice.facts, notice.identity, notice.keeps_learned);
-      const bool several_decide = notice.may_decline && (ranks.node_count > 1 || hints.local_aggregators > 1);
-      notice.tells_learned = notice.keeps_learned || (several_decide && learned.together_count > 0);
+      notice.knows_together = learned.together_count > 0;
     }
     if (notice.window_bytes > 0) find_layers(ranks, hints, learned.local_per_node, notice);
   }
@@ -198,12 +197,9 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   file->setting_.ranks_in_node = group.topology().ranks_in_node;
   file->learns_together_ = notice.learns;
   file->keeps_learned_ = notice.keeps_learned;
-  if (notice.tells_learned && group.topology().size > 1) PENSTOCK_TRY(group.broadcast(&learned, sizeof learned, 0));
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
-  if (rank != 0 && file->learns()) file->recall_own(learned);
-  if (learned.own_count > 0) file->experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
   if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
   if (notice.window_bytes > 0) {
     PhaseScope waiting(op, Phase::kWait);
@@ -215,9 +211,8 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
                                   .stripe_bytes = file->striping().stripe_bytes,
                                   .stripe_count = file->striping().stripe_count};
     PENSTOCK_TRY(file->arrange(std::span(notice.layers).first(notice.layers_count), rules));
-    if (learned.together_count > 0)
-      file->arrangements_.front()->experience.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
   }
+  PENSTOCK_TRY(file->go_on_learning(learned, notice.knows_together));
 
   if (mode.append) {
     // The initial view is of bytes, so the end of the file in etypes is its size.
@@ -482,6 +477,19 @@ Learned File::recall_learned(const OpenedFacts& facts, const store::Identity& id
   } catch (const std::bad_alloc&) {
   }
   return learned;
+}
+
+Status File::go_on_learning(Learned& learned, bool rank_0_knows_together) {
+  const comm::Topology& topology = comm_->topology();
+  // How many local aggregators there are is known only now: as many as global ones at least, and every rank where they share no memory.
+  const bool several_decide = may_decline_ && !arrangements_.empty() && arrangements_.front()->placement.local.size() > 1;
+  if (topology.size > 1 && (keeps_learned_ || (several_decide && rank_0_knows_together)))
+    PENSTOCK_TRY(comm_->broadcast(&learned, sizeof learned, 0));
+  if (topology.rank != 0 && learns()) recall_own(learned);
+  if (learned.own_count > 0) experience_.recall(std::span(learned.own).first(static_cast<std::size_t>(learned.own_count)));
+  if (learned.together_count > 0 && !arrangements_.empty())
+    arrangements_.front()->experience.recall(std::span(learned.together).first(static_cast<std::size_t>(learned.together_count)));
+  return {};
 }
 
 void File::recall_own(Learned& learned) const {

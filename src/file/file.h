@@ -284,6 +284,8 @@ class File {
   void forget_together();
   /// What is known from the last such file of this process and, where the hint asks for it, from the last run.
   [[nodiscard]] Learned recall_learned(const OpenedFacts& facts, const store::Identity& identity, bool also_from_last_run) const;
+  /// When aggregators have been placed: begins with what rank 0 has recalled.  Collective.
+  Status go_on_learning(Learned& learned, bool rank_0_knows_together);
   /// What this rank knows of its own accesses takes the place of rank 0's; of collective ones, all go by what rank 0 knows.
   void recall_own(Learned& learned) const;
   /// On rank 0.

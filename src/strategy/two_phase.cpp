@@ -552,7 +552,7 @@ class Engine {
   void keep_plan() {
     plans().agreed();
     if (plan_ != nullptr) {
-      access_.trace.count(Counter::kPlansReused);
+      if (elsewhere_ < 0) access_.trace.count(Counter::kPlansReused);  // else it is counted there
       return;
     }
     try {

@@ -8,6 +8,7 @@
 #include "comm/local/local_comm.h"
 #include "file/file.h"
 #include "store/memory/memory_store.h"
+#include "support/turning_profile.h"
 
 namespace {
 
@@ -49,15 +50,15 @@ using Bytes = std::vector<std::byte>;
 constexpr int kRanks = 4;
 constexpr Offset kBlocks = 400;
 
-/// Blocks of unequal lengths dealt out to the ranks and to nobody.
-access::Type dealt(int rank) {
+/// Blocks of unequal lengths dealt out to the ranks and, where there are holes, to nobody.
+access::Type dealt(int rank, bool holes) {
   std::vector<Offset> offsets, lengths;
   Offset at = 0;
   std::uint64_t state = 1;
   for (Offset i = 0; i < kBlocks * kRanks; ++i) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     const Offset length = 1 + static_cast<Offset>(state >> 58);
-    if (static_cast<int>(state >> 40 & 7) == rank) {
+    if (static_cast<int>(state >> 40 & (holes ? 7 : 3)) == rank) {
       offsets.push_back(at);
       lengths.push_back(length);
     }
@@ -66,17 +67,28 @@ access::Type dealt(int rank) {
   return *access::resized(0, at, *access::hindexed(lengths, offsets, *access::elementary(1)));
 }
 
+constexpr Offset kSmallPiece = 2, kSmallBytes = 20;
+
+access::Type dealt_in_turn(int rank) {
+  const Offset one = 1, at = rank * kSmallPiece;
+  return *access::resized(0, kRanks * kSmallPiece, *access::hindexed({&one, 1}, {&at, 1}, *access::elementary(kSmallPiece)));
+}
+
 std::byte value_of(Offset offset) { return static_cast<std::byte>(offset * 7 + offset / 251); }
 
 struct Call {
   bool write;
   Offset displacement;
+  bool small;  ///< between these and others the file goes over to other aggregators
 };
 
 constexpr Offset kFileBytes = 90000;
 /// In one of these a rank is short of memory; then come the same again, all of them with enough.  The first read reaches beyond the end of the file, so that
 /// parts lie elsewhere and teams have to tell what they access once more.
-constexpr Call kCalls[] = {{true, 0}, {true, 4000}, {false, 60000}, {true, 8000}, {false, 100}};
+constexpr Call kCalls[] = {{true, 0, false}, {true, 4000, false}, {false, 60000, false}, {true, 8000, false}, {false, 100, false}};
+/// The same where aggregators are open to choice.
+constexpr Call kTurningCalls[] = {{true, 0, false}, {false, 4000, true}, {true, 8000, false}, {false, 60000, false}, {false, 100, true}};
+static_assert(std::size(kCalls) == std::size(kTurningCalls));
 
 struct Case {
   hints::Strategy strategy;
@@ -85,25 +97,25 @@ struct Case {
   int granted;
 };
 
-file::Outcome carried_out(file::File& file, const Call& call, const access::Type& type, int granted_now) {
-  trace::OpTrace trace(nullptr);
+file::Outcome carried_out(file::File& file, const Call& call, const access::Type& type, Offset bytes, int granted_now) {
+  trace::OpTrace trace(file.trace());
   file::View view;
   view.filetype = access::tile(type, call.displacement);
   view.filetype_size = type.size();
   view.contiguous = false;
   EXPECT_TRUE(file.set_view(view, 0, trace, {}).ok());
-  Bytes memory(static_cast<std::size_t>(type.size()));
-  for (Offset i = 0; call.write && i < type.size(); ++i) memory[static_cast<std::size_t>(i)] = value_of(access::offset_of(view.filetype, i));
+  Bytes memory(static_cast<std::size_t>(bytes));
+  for (Offset i = 0; call.write && i < bytes; ++i) memory[static_cast<std::size_t>(i)] = value_of(access::offset_of(view.filetype, i));
   file::Request request;
   request.write = call.write;
   request.collective = true;
   request.buffer = memory.data();
-  request.bytes = type.size();
+  request.bytes = bytes;
   granted = granted_now;
   file::Outcome outcome = file.access(request, trace);
   granted = -1;
   if (!outcome.status.ok() || call.write) return outcome;
-  for (Offset i = 0; i < type.size(); ++i) {
+  for (Offset i = 0; i < bytes; ++i) {
     const Offset offset = access::offset_of(view.filetype, i);
     if (offset < kFileBytes) {
       EXPECT_EQ(memory[static_cast<std::size_t>(i)], value_of(offset)) << i;
@@ -112,12 +124,39 @@ file::Outcome carried_out(file::File& file, const Call& call, const access::Type
   return outcome;
 }
 
+/// Of all nodes, so that aggregators are open to choice.
+class SharedFile final : public store::ForwardingFile {
+ public:
+  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+    traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
+    traits_.coherent_between_nodes = true;
+  }
+  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
+
+ private:
+  store::Traits traits_;
+};
+
+class SharedStore final : public store::Store {
+ public:
+  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
+    if (!file.ok()) return file;
+    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+
+ private:
+  store::MemoryStore inner_;
+};
+
 /// Whether the rank ran out of memory.
-bool run(const Case& now) {
+bool run(const Case& now, const TurningProfile& profile) {
+  const bool open_to_choice = now.strategy == hints::Strategy::kAutomatic;
   bool ran_out = false;
   Bytes bytes(kFileBytes);
   for (Offset i = 0; i < kFileBytes; ++i) bytes[static_cast<std::size_t>(i)] = value_of(i);
-  store::MemoryStore store;
+  SharedStore store;
   store::OpenOptions options;
   options.create = true;
   const std::unique_ptr<store::File> before = std::move(*store.open("file", options));
@@ -130,21 +169,27 @@ bool run(const Case& now) {
         hints::Hints hints = hints::defaults();
         hints.strategy = now.strategy;
         hints.collective_buffer_bytes = 4096;
-        hints.aggregators = 2;
-        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+        hints.aggregators = open_to_choice ? 0 : 2;
+        hints.profile = profile.path();
+        trace::FileTrace counted;
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, &counted, {});
         ASSERT_TRUE(opened.ok()) << opened.status().text();
-        const access::Type type = dealt(rank);
+        const access::Type type = dealt(rank, !open_to_choice), small = dealt_in_turn(rank);
         for (int pass = 0; pass < 2; ++pass)
           for (int i = 0; i < static_cast<int>(std::size(kCalls)); ++i) {
-            const Call& call = kCalls[i];
+            const Call& call = open_to_choice ? kTurningCalls[i] : kCalls[i];
             const bool short_of_memory = pass == 0 && i == now.call;
-            const file::Outcome outcome = carried_out(**opened, call, type, short_of_memory && rank == now.rank ? now.granted : -1);
+            const file::Outcome outcome = carried_out(**opened, call, call.small ? small : type, call.small ? kSmallBytes : type.size(), short_of_memory && rank == now.rank ? now.granted : -1);
             if (short_of_memory && rank == now.rank) ran_out = refused;
             refused = false;
             if (!short_of_memory) {
               EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
             }
           }
+        if (open_to_choice) {
+          EXPECT_GT(counted.count(trace::Counter::kTwoLayer), 0) << "few aggregators";
+          EXPECT_GT(counted.count(trace::Counter::kTwoPhase), 0) << "many";
+        }
         trace::OpTrace trace(nullptr);
         EXPECT_TRUE((*opened)->close(trace).ok());
       },
@@ -159,14 +204,15 @@ bool run(const Case& now) {
 TEST(OutOfMemory, OfOneRankKeepsNobodyWaiting) {
   // Every place where a run of all cases is asked for, else one of a few, others for each rank and call.
   const int step = std::getenv("PENSTOCK_RANDOM_CASES") != nullptr ? 1 : 6;
+  const TurningProfile profile;
   int failures = 0;
-  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer})
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer, hints::Strategy::kAutomatic})
     for (int call = 0; call < static_cast<int>(std::size(kCalls)); ++call)
       for (int rank = 0; rank < kRanks; ++rank)
         for (int granted_now = (rank + call) % step;; granted_now += step) {
           SCOPED_TRACE("strategy " + std::to_string(static_cast<int>(strategy)) + " call " + std::to_string(call) + " rank " + std::to_string(rank) + " behind " +
                        std::to_string(granted_now));
-          if (!run({strategy, call, rank, granted_now})) break;
+          if (!run({strategy, call, rank, granted_now}, profile)) break;
           ++failures;
           if (testing::Test::HasFailure()) return;
         }

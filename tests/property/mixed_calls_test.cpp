@@ -1,19 +1,18 @@
 // Independent accesses mixed with collective ones, in which ranks may hand their data to each other: every rank must see what it wrote itself, by whatever call,
 // without any call of the others in between, and reads must end where the file ends.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <thread>
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
 #include "store/memory/memory_store.h"
+#include "support/turning_profile.h"
 
 namespace penstock {
 namespace {
@@ -34,6 +33,8 @@ struct Step {
   bool background = false;
   bool meets_before = false;  ///< all ranks are at this step before it begins
   bool new_view = false;
+  bool other_hints = false;  ///< each rank sets some of its own
+  bool reopens = false;  ///< the file is closed before it and opened once more: what was learned is gone by
   int atomic = -1;   ///< becomes so; -1: stays
   int failing = -1;  ///< this rank has met a failure before
   bool alike = false;  ///< collective, and all ranks access as much, of one stretch of the file
@@ -47,28 +48,25 @@ struct Sequence {
   store::Traits traits;
   hints::Hints hints = hints::defaults();
   Offset block = 1;
+  bool hints_differ = false;  ///< from the open on: what has to be the same is so by rank 0's
   Offset slowest_us = 0;  ///< accesses of the store take up to so long, whatever the model predicts: what is learned from them must be so on all ranks alike
   std::vector<Step> steps;
 };
 
-/// A profile by which few aggregators are best for few bytes, for messages are dear, and many for many.
-class TurningProfile {
- public:
-  TurningProfile() : path_(std::filesystem::temp_directory_path() / ("penstock-turning-" + std::to_string(getpid()) + ".toml")) {
-    std::string text = "[profile]\nversion = 1\nname = \"turning\"\nbased_on = \"lustre\"\n[network.between]\nstartup = 0.05\nstep = 1e-6\n";
-    for (const char* direction : {"read", "write"})
-      text += std::string("[storage.") + direction + "]\ndevice_call = 1e-6\ndevice_random_call = 10.0\ndevice_per_byte = 0.01\ndevice_ranks = 100.0\n";
-    std::ofstream(path_) << text;
-  }
-  ~TurningProfile() { std::filesystem::remove(path_); }
-  [[nodiscard]] std::string path() const { return path_.string(); }
+/// Some that this rank alone has.
+hints::Hints with_others(hints::Hints hints, Random& random) {
+  constexpr hints::Strategy kStrategies[] = {hints::Strategy::kIndependent, hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer, hints::Strategy::kAutomatic};
+  constexpr hints::Switch kSwitches[] = {hints::Switch::kAutomatic, hints::Switch::kDisable};
+  hints.strategy = kStrategies[below(random, 4)];
+  hints.learn = kSwitches[below(random, 2)];
+  hints.local_aggregators = static_cast<int>(below(random, 4));
+  hints.aggregators = static_cast<int>(below(random, 6));
+  hints.collective_buffer_bytes = 1 + below(random, 900);
+  return hints;
+}
 
- private:
-  std::filesystem::path path_;
-};
-
-/// `turning`: the path of such a profile.
-Sequence make_sequence(std::uint64_t seed, const std::string& turning) {
+/// `turning`: paths of such profiles.
+Sequence make_sequence(std::uint64_t seed, const std::array<std::string, 2>& turning) {
   Random random(seed);
   Sequence made;
   made.ranks = static_cast<int>(1 + below(random, 14));
@@ -84,12 +82,17 @@ Sequence make_sequence(std::uint64_t seed, const std::string& turning) {
   made.block = 1 + below(random, 12);
   constexpr const char* kProfiles[] = {"hdd", "ssd", "nvm", "tmpfs", "lustre"};
   const Offset profile = below(random, 8);
-  made.hints.profile = profile < 5 ? kProfiles[profile] : turning;
+  made.hints.profile = profile < 5 ? kProfiles[profile] : turning[static_cast<std::size_t>(profile % 2)];
   if (profile >= 5) {
     made.hints.strategy = hints::Strategy::kAutomatic;
     made.hints.local_aggregators = made.hints.aggregators = 0;
     made.traits.node_local = false;
     made.ranks_per_node = static_cast<int>(1 + below(random, (made.ranks + 1) / 2));
+  }
+  made.hints_differ = below(random, 4) == 0;
+  if (below(random, 5) == 0) {
+    made.traits.stripe_bytes = 1 + below(random, 64);
+    made.traits.stripe_count = made.traits.target_count = static_cast<int>(1 + below(random, 5));
   }
   made.slowest_us = below(random, 3) == 0 ? below(random, 2000) : 0;
   const Offset count = 4 + below(random, 14);
@@ -101,6 +104,8 @@ Sequence make_sequence(std::uint64_t seed, const std::string& turning) {
     step.meets_before = below(random, 4) == 0;
     step.new_view = below(random, 6) == 0;
     step.atomic = below(random, 10) == 0 ? static_cast<int>(below(random, 2)) : -1;
+    step.reopens = below(random, 12) == 0;
+    step.other_hints = below(random, 12) == 0;
     step.failing = step.collective && below(random, 15) == 0 ? static_cast<int>(below(random, made.ranks)) : -1;
     step.times = below(random, 4) == 0 ? static_cast<int>(2 + below(random, 8)) : 1;
     step.alike = step.collective && below(random, 3) == 0;
@@ -116,20 +121,28 @@ class Rank {
   Rank(const Sequence& sequence, store::Store& store, comm::Comm& group) : sequence_(sequence), store_(store), group_(group), rank_(group.topology().rank) {}
 
   void run() {
-    file::Mode mode;
-    mode.read = mode.write = mode.create = true;
-    auto opened = file::File::open(std::move(*group_.duplicate()), store_, "file", mode, sequence_.hints, nullptr, {});
-    ASSERT_TRUE(opened.ok()) << opened.status().text();
-    file_ = std::move(*opened);
-    set_view();
+    open();
     for (std::size_t i = 0; i < sequence_.steps.size() && !testing::Test::HasFatalFailure(); ++i) {
       SCOPED_TRACE("step " + std::to_string(i) + " rank " + std::to_string(rank_));
       carry_out(sequence_.steps[i]);
     }
-    ASSERT_TRUE(file_->close(trace_).ok());
+    close();
   }
 
  private:
+  void open() {
+    file::Mode mode;
+    mode.read = mode.write = mode.create = true;
+    Random random(static_cast<std::uint64_t>(rank_));
+    const hints::Hints hints = sequence_.hints_differ && rank_ > 0 ? with_others(sequence_.hints, random) : sequence_.hints;
+    auto opened = file::File::open(std::move(*group_.duplicate()), store_, "file", mode, hints, nullptr, {});
+    ASSERT_TRUE(opened.ok()) << opened.status().text();
+    file_ = std::move(*opened);
+    set_view();
+  }
+
+  void close() { ASSERT_TRUE(file_->close(trace_).ok()); }
+
   void set_view() {
     file::View view;
     const Offset block = sequence_.block;
@@ -144,10 +157,18 @@ class Rank {
   }
 
   void carry_out(const Step& step) {
+    if (step.reopens) {
+      close();
+      open();
+    }
     if (step.atomic >= 0) {
       ASSERT_TRUE(file_->set_atomicity(step.atomic == 1, trace_, {}).ok());
     }
     if (step.new_view) set_view();
+    if (step.other_hints) {
+      Random random(step.seed * 31 + static_cast<std::uint64_t>(rank_));
+      ASSERT_TRUE(file_->set_hints(with_others(sequence_.hints, random), trace_, {}).ok());
+    }
     Random random(step.seed + static_cast<std::uint64_t>(rank_));
     if (step.meets_before) {
       ASSERT_TRUE(group_.barrier().ok());
@@ -277,11 +298,11 @@ class OtherStore final : public store::Store {
 };
 
 TEST(MixedCalls, EveryRankSeesWhatItWrote) {
-  const TurningProfile turning;
+  const TurningProfile turning, for_writing(1);
   const std::uint64_t count = cases(40);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const Sequence sequence = make_sequence(seed, turning.path());
+    const Sequence sequence = make_sequence(seed, {turning.path(), for_writing.path()});
     store::MemoryStore memory;
     OtherStore store(memory, sequence);
     comm::run_ranks(

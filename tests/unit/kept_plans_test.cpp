@@ -8,6 +8,7 @@
 #include "file/file.h"
 #include "store/memory/memory_store.h"
 #include "strategy/kept.h"
+#include "support/turning_profile.h"
 
 namespace penstock {
 namespace {
@@ -430,6 +431,66 @@ TEST(OtherAggregators, TheNextFileBeginsWithThoseThatTheLastOneEndedWith) {
       2);
 }
 
+TEST(OtherAggregators, PatternsThatTakeTurnsGoOverByKeptPlans) {
+  const TurningProfile profile;
+  SharedStore store;
+  hints::Hints hints = hints::defaults();
+  hints.profile = profile.path();
+  hints.learn = hints::Switch::kDisable;
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        Session session(group, store, hints);
+        const Call large{dealt(session.rank, 100, 10), 0, 0, 1000}, small{dealt(session.rank, 2, 10), 0, 0, 20};
+        // In the first turn each is planned, in the second it is found that the small one had better go back.
+        for (int turn = 0; turn < 5; ++turn)
+          for (const Call* call : {&small, &large}) {
+            const std::int64_t reused = session.count(Counter::kPlansReused), told = session.count(Counter::kRequestBytes);
+            Call again = *call;
+            again.write = turn % 2 == 0;
+            EXPECT_EQ(session.reuses(again), turn > 0);
+            EXPECT_EQ(session.moved, call->bytes);
+            if (turn < 2) continue;
+            EXPECT_EQ(session.count(Counter::kPlansReused) - reused, 1) << "a call is one, by whatever aggregators it was begun";
+            const std::int64_t ballots = (session.count(Counter::kRequestBytes) - told) / static_cast<std::int64_t>(sizeof(Ballot));
+            EXPECT_LE(ballots, 3) << "two local aggregators vote in one step, four in two";
+            EXPECT_EQ((session.count(Counter::kRequestBytes) - told) % static_cast<std::int64_t>(sizeof(Ballot)), 0) << "and say nothing else";
+          }
+      },
+      2);
+}
+
+// Two plans that each lead to where the other is: the call is carried out all the same.
+TEST(OtherAggregators, ACallGoesOverOnce) {
+  const TurningProfile profile(1.0);
+  SharedStore store;
+  hints::Hints hints = hints::defaults();
+  hints.profile = profile.path();
+  hints.learn = hints::Switch::kDisable;
+  comm::run_ranks(
+      kRanks,
+      [&](comm::Comm& group) {
+        Session session(group, store, hints);
+        Call written{dealt(session.rank, 100, 10), 0, 0, 1000};
+        Call read = written;
+        read.write = false;
+        EXPECT_FALSE(session.reuses(written));
+        EXPECT_EQ(session.count(Counter::kTwoPhase), 1) << "many write";
+        // Its plan is let go there, but not that it went there.
+        for (Offset other = 1; other <= static_cast<Offset>(strategy::kPlansMost); ++other)
+          EXPECT_FALSE(session.reuses({dealt(session.rank, 100 + other, 10), 0, 0, 10 * (100 + other)}));
+        EXPECT_EQ(session.count(Counter::kTwoPhase), 1 + static_cast<std::int64_t>(strategy::kPlansMost));
+        for (int call = 0; call < 4; ++call) {
+          session.reuses(written);
+          EXPECT_EQ(session.moved, written.bytes);
+          session.reuses(read);
+          EXPECT_EQ(session.moved, read.bytes);
+        }
+        session.reuses({dealt(session.rank, 200, 10), 0, 0, 2000});
+      },
+      2);
+}
+
 TEST(Ballots, WhatAllCanGoByIsLeft) {
   const Offset any = Candidate::kAnywhere;
   const std::vector<Ballot> ballots{ballot_of({{9, 5}, {7, any}, {4, 1}, {2, 8}}), ballot_of({{9, any}, {8, 1}, {7, any}, {4, 1}}),
@@ -451,6 +512,20 @@ TEST(Ballots, FailuresAndTheSizeOfTheFileAreSpread) {
   EXPECT_EQ(a.code, 3);
   EXPECT_EQ(b.code, 3);
   EXPECT_EQ(a.file_bytes, 0);
+}
+
+TEST(Ballots, AllLearnWhatTheLastRankToComeSawAndWhetherAnyTeamMadeMemory) {
+  Ballot a, b, c;
+  a.taken = {500, 0};
+  b.taken = {300, 1};
+  c.join(a);
+  EXPECT_EQ(c.taken.nanoseconds, 500) << "who knows nothing says nothing";
+  a.join(b);
+  b.join(a);
+  for (const Ballot& ballot : {a, b}) {
+    EXPECT_EQ(ballot.taken.nanoseconds, 300);
+    EXPECT_EQ(ballot.taken.prepared, 1);
+  }
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ TEST_F(LearnedFile, AnOpenFileKeepsWhatItLearnedOnlyWhereItIsAskedTo) {
 // Rank 0 has nothing to write and is soon done: what the call took is what it took the others.
 TEST_F(LearnedFile, ACallTookWhatTheSlowestRankTook) {
   constexpr int kRanks = 12;
-  constexpr Offset kPiece = 8, kPieces = 1000, kApart = Offset{1} << 20;
+  constexpr Offset kPiece = 8, pieces = 1000, kApart = Offset{1} << 20;
   hints::Hints hints = hints::defaults();
   hints.learn = hints::Switch::kEnable;
   hints.profile = "tmpfs";
@@ -164,7 +164,7 @@ TEST_F(LearnedFile, ACallTookWhatTheSlowestRankTook) {
         view.contiguous = false;
         view.ascending = view.in_order = view.writable = true;
         ASSERT_TRUE((*opened)->set_view(view, 0, trace, {}).ok());
-        std::vector<std::byte> data(rank == 0 ? 0 : kPiece * kPieces);
+        std::vector<std::byte> data(rank == 0 ? 0 : kPiece * pieces);
         Request request;
         request.write = request.collective = true;
         request.buffer = data.data();
@@ -235,48 +235,50 @@ TEST(Learned, TheNextFileGoesOnWhereTheLastOneEnded) {
   EXPECT_EQ(measured, 2);
 }
 
-/// Of several nodes, and slow: what the model says of it is wrong.
+/// Of several nodes, and as slow as is said: what the model says of it is wrong.
 class SharedFile final : public store::ForwardingFile {
  public:
-  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
+  SharedFile(std::unique_ptr<store::File> inner, std::chrono::milliseconds write_time)
+      : ForwardingFile(std::move(inner)), traits_(inner_->traits()), write_time_(write_time) {
     traits_.file_system = "of several nodes";
     traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
     traits_.coherent_between_nodes = true;
   }
   [[nodiscard]] const store::Traits& traits() const override { return traits_; }
   Status write(std::span<store::Transfer> batch) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(write_time_);
     return inner_->write(batch);
   }
 
  private:
   store::Traits traits_;
+  std::chrono::milliseconds write_time_;
 };
 
 class SharedStore final : public store::Store {
  public:
-  explicit SharedStore(store::Store& inner) : inner_(inner) {}
+  explicit SharedStore(store::Store& inner, std::chrono::milliseconds write_time = std::chrono::milliseconds(5)) : inner_(inner), write_time_(write_time) {}
   Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
     Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
     if (!file.ok()) return file;
-    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
+    return std::unique_ptr<store::File>(new SharedFile(std::move(*file), write_time_));
   }
   Status remove(const std::string& path) override { return inner_.remove(path); }
 
  private:
   store::Store& inner_;
+  std::chrono::milliseconds write_time_;
 };
 
-/// Every rank's n-th call of a file: whether its data went by aggregators.
-std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch learn, int calls) {
-  constexpr int kRanks = 4;
-  constexpr Offset kPiece = 8, kPieces = 250;
-  hints::Hints hints = hints::defaults();
-  hints.profile = "tmpfs";
-  hints.learn = learn;
-  std::vector<std::vector<bool>> gathered(kRanks);
+/// Every rank's n-th call of a file: whether its data went by aggregators.  `late_rank` lets all the others wait before each.
+std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Hints hints, int calls, int ranks, int ranks_per_node, int late_rank = -1) {
+  constexpr Offset kPiece = 8;
+  // By the second one, few pieces taken alone are predicted to take some times longer than gathered: what was learned decides.
+  const Offset pieces = late_rank < 0 ? 250 : 2;
+  hints.profile = late_rank < 0 ? "tmpfs" : "lustre";
+  std::vector<std::vector<bool>> gathered(static_cast<std::size_t>(ranks));
   comm::run_ranks(
-      kRanks,
+      ranks,
       [&](comm::Comm& group) {
         const int rank = group.topology().rank;
         trace::FileTrace counted;
@@ -284,18 +286,19 @@ std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch
         ASSERT_TRUE(opened.ok()) << opened.status().text();
         trace::OpTrace quiet(nullptr);
         View view;
-        view.filetype = access::tile(*access::resized(0, kPiece * kRanks, *access::contiguous(kPiece, *access::elementary(1))), rank * kPiece);
+        view.filetype = access::tile(*access::resized(0, kPiece * ranks, *access::contiguous(kPiece, *access::elementary(1))), rank * kPiece);
         view.filetype_size = kPiece;
         view.contiguous = false;
         view.ascending = view.in_order = view.writable = true;
         ASSERT_TRUE((*opened)->set_view(view, 0, quiet, {}).ok());
-        std::vector<std::byte> data(kPiece * kPieces);
+        std::vector<std::byte> data(kPiece * pieces);
         Request request;
         request.write = request.collective = true;
         request.buffer = data.data();
-        request.bytes = kPiece * kPieces;
+        request.bytes = kPiece * pieces;
         for (int call = 0; call < calls; ++call) {
           const std::int64_t before = counted.count(trace::Counter::kTwoLayer);
+          if (rank == late_rank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
           {
             trace::OpTrace trace(&counted);
             EXPECT_TRUE((*opened)->access(request, trace).status.ok());
@@ -304,24 +307,57 @@ std::vector<std::vector<bool>> gathered_calls(store::Store& store, hints::Switch
         }
         EXPECT_TRUE((*opened)->close(quiet).ok());
       },
-      2);
+      ranks_per_node);
   return gathered;
+}
+
+hints::Hints hints_that_learn(hints::Switch learn) {
+  hints::Hints hints = hints::defaults();
+  hints.learn = learn;
+  return hints;
 }
 
 // What gathering took is known to the local aggregators of all nodes alike, in this file and the next.
 TEST(Learned, NodesLearnTogether) {
   store::MemoryStore inner;
   SharedStore store(inner);
-  const std::vector<std::vector<bool>> never = gathered_calls(store, hints::Switch::kDisable, 5);
+  const std::vector<std::vector<bool>> never = gathered_calls(store, hints_that_learn(hints::Switch::kDisable), 5, 4, 2);
   EXPECT_EQ(never[0], std::vector<bool>(5, true)) << "as predicted";
-  const std::vector<std::vector<bool>> first = gathered_calls(store, hints::Switch::kAutomatic, 5);
-  const std::vector<std::vector<bool>> second = gathered_calls(store, hints::Switch::kAutomatic, 3);
+  const std::vector<std::vector<bool>> first = gathered_calls(store, hints_that_learn(hints::Switch::kAutomatic), 5, 4, 2);
+  const std::vector<std::vector<bool>> second = gathered_calls(store, hints_that_learn(hints::Switch::kAutomatic), 3, 4, 2);
   // It is found out at the second call, or at the third where the first one had memory to make, which is not learned.  Then what each rank takes for itself is
   // found out too, and that is no better.
   EXPECT_EQ(std::count(first[0].begin(), first[0].begin() + 3, false), 1);
   EXPECT_TRUE(first[0].front());
   EXPECT_TRUE(first[0].back());
   EXPECT_EQ(second[0], std::vector<bool>(3, true)) << "all of that is known";
+  for (std::size_t rank = 0; rank < first.size(); ++rank) {
+    EXPECT_EQ(first[rank], first[0]) << rank;
+    EXPECT_EQ(second[rank], second[0]) << rank;
+  }
+}
+
+// The others' times have their waiting in them; if each local aggregator learned its own, they would come to decide otherwise than the late one.
+TEST(Learned, AllGoByTheTimeOfTheRankThatCameLast) {
+  for (int late_rank = 0; late_rank < 4; ++late_rank) {
+    store::MemoryStore inner;
+    SharedStore store(inner, std::chrono::milliseconds(0));
+    const std::vector<std::vector<bool>> calls = gathered_calls(store, hints_that_learn(hints::Switch::kAutomatic), 4, 4, 2, late_rank);
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) EXPECT_EQ(calls[rank], calls[0]) << "rank " << rank << ", late " << late_rank;
+  }
+}
+
+// So many aggregators have as many local ones, which decide alike in the next file as well.
+TEST(Learned, SeveralLocalAggregatorsOfOneNodeGoByTheSame) {
+  store::MemoryStore inner;
+  SharedStore store(inner);
+  hints::Hints hints = hints_that_learn(hints::Switch::kAutomatic);
+  hints.aggregators = 2;
+  constexpr int kRanks = 12;  // that many are asked on any machine
+  const std::vector<std::vector<bool>> first = gathered_calls(store, hints, 5, kRanks, kRanks);
+  const std::vector<std::vector<bool>> second = gathered_calls(store, hints, 5, kRanks, kRanks);
+  EXPECT_TRUE(first[0].front());
+  EXPECT_NE(first[0], std::vector<bool>(5, true)) << "that takes longer than predicted: each rank for itself may take less";
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     EXPECT_EQ(first[rank], first[0]) << rank;
     EXPECT_EQ(second[rank], second[0]) << rank;

@@ -432,10 +432,12 @@ TEST(OtherAggregators, TheNextFileBeginsWithThoseThatTheLastOneEndedWith) {
 }
 
 TEST(OtherAggregators, PatternsThatTakeTurnsGoOverByKeptPlans) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "with one processor there are no more aggregators than nodes";
   const TurningProfile profile;
   SharedStore store;
   hints::Hints hints = hints::defaults();
   hints.profile = profile.path();
+  hints.interfaces = 1;
   hints.learn = hints::Switch::kDisable;
   comm::run_ranks(
       kRanks,
@@ -462,10 +464,12 @@ TEST(OtherAggregators, PatternsThatTakeTurnsGoOverByKeptPlans) {
 
 // Two plans that each lead to where the other is: the call is carried out all the same.
 TEST(OtherAggregators, ACallGoesOverOnce) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "with one processor there are no more aggregators than nodes";
   const TurningProfile profile(1.0);
   SharedStore store;
   hints::Hints hints = hints::defaults();
   hints.profile = profile.path();
+  hints.interfaces = 1;
   hints.learn = hints::Switch::kDisable;
   comm::run_ranks(
       kRanks,

@@ -9,7 +9,7 @@
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
-#include "store/memory/memory_store.h"
+#include "support/shared_store.h"
 #include "support/turning_profile.h"
 
 namespace penstock {
@@ -52,33 +52,6 @@ class WantingComm final : public comm::Comm {
  private:
   std::unique_ptr<comm::Comm> inner_;
   const Wanting& wanting_;
-};
-
-/// Of all nodes, so that gathering is open to choice.
-class SharedFile final : public store::ForwardingFile {
- public:
-  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
-    traits_.file_system = "of several nodes";
-    traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
-    traits_.coherent_between_nodes = true;
-  }
-  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
-
- private:
-  store::Traits traits_;
-};
-
-class SharedStore final : public store::Store {
- public:
-  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
-    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
-    if (!file.ok()) return file;
-    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
-  }
-  Status remove(const std::string& path) override { return inner_.remove(path); }
-
- private:
-  store::MemoryStore inner_;
 };
 
 std::byte value_of(Offset offset, int turn) { return static_cast<std::byte>(offset * 7 + offset / 251 + turn * 31); }

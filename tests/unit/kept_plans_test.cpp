@@ -8,6 +8,7 @@
 #include "file/file.h"
 #include "store/memory/memory_store.h"
 #include "strategy/kept.h"
+#include "support/shared_store.h"
 #include "support/turning_profile.h"
 
 namespace penstock {
@@ -99,32 +100,6 @@ hints::Hints hints_for(hints::Strategy strategy) {
   hints.aggregators = 2;
   return hints;
 }
-
-/// Of all nodes, so that gathering is open to choice.
-class SharedFile final : public store::ForwardingFile {
- public:
-  explicit SharedFile(std::unique_ptr<store::File> inner) : ForwardingFile(std::move(inner)), traits_(inner_->traits()) {
-    traits_.node_local = traits_.can_map = traits_.maps_coherent = false;
-    traits_.coherent_between_nodes = true;
-  }
-  [[nodiscard]] const store::Traits& traits() const override { return traits_; }
-
- private:
-  store::Traits traits_;
-};
-
-class SharedStore final : public store::Store {
- public:
-  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
-    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
-    if (!file.ok()) return file;
-    return std::unique_ptr<store::File>(new SharedFile(std::move(*file)));
-  }
-  Status remove(const std::string& path) override { return inner_.remove(path); }
-
- private:
-  store::MemoryStore inner_;
-};
 
 void with_file(const std::function<void(Session&)>& body) {
   for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {

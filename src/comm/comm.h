@@ -88,7 +88,8 @@ class Comm {
   /// A new exchange, in which nothing has been posted.  Local; every message in it needs its counterpart in an exchange of the other rank.
   virtual std::unique_ptr<Exchange> exchange() = 0;
   /// The team of the ranks of this node whose places in it are [first, first + count), this rank among them.  Local; every member calls it with the
-  /// same numbers.  Teams that share ranks take turns: when one of them is used after another, all ranks of the group have agreed in between.  Fails with kUnsupported where ranks of this node share no memory; a team of one never does.
+  /// same numbers.  Teams that share ranks take turns: when one of them is used after another, all ranks of the group have agreed in between.  Fails with
+  /// kUnsupported where ranks of this node share no memory; a team of one never does.
   virtual Result<std::unique_ptr<Team>> team(int first, int count) = 0;
   /// before = sum of `mine` over lower ranks, total = over all ranks.  Requires: mine >= 0.
   /// Fails with kArgument, on all ranks, when the total does not fit in 64 bits.

@@ -277,7 +277,8 @@ class File {
   /// `end`: of what it touches.
   Weighed weigh(plan::Pattern pattern, Offset end, store::File& store_file, const hints::Hints& asked, bool may_sieve_writes);
   void learn(const Weighed& weighed, std::int64_t nanoseconds, trace::OpTrace& trace);
-  /// When all ranks have agreed on the call.  What it took is learned when the next one begins, which tells all local aggregators what it took all ranks.
+  /// When all ranks have agreed on the call.  What it took is learned when the next one begins, which tells all local aggregators the least that a rank saw it
+  /// take: that of the last one to come.
   void remember_taken(trace::OpTrace& trace);
   void learn_together(const strategy::Taken& taken);
   /// When a collective access failed on some rank: then not all of them may know the same of it.

@@ -50,7 +50,7 @@ struct Collective {
   Offset bytes = 0;  ///< 0 for a rank that has nothing to access, or failed before
   /// What the latest access took here.
   Taken taken;
-  /// Told to local aggregators, to all of them alike and before they are asked anything: what that access took all ranks.
+  /// Told to local aggregators, to all of them alike and before they are asked anything: the least that any rank saw that access take.
   std::function<void(const Taken&)> learn;
   /// Whether the ranks had better move their own data, by what all of them access and whether they have agreed on that before: asked on local aggregators, as
   /// often and in the same order on all of them, whose answers are the same.  Empty, on all ranks alike: they never do.

@@ -298,6 +298,25 @@ Status check_conversion(Element element, Offset native_size, Offset external_siz
                                                  " bytes; use the native data representation for it");
 }
 
+WholeElements whole_elements(const Type& native, const Type& external, Offset external_bytes) {
+  Cursor natives(tile(native), 0, native.size()), externals(tile(external), 0, external.size());
+  Run in_memory, outside;
+  Offset in_memory_left = 0, outside_left = 0;  // elements of the runs
+  WholeElements whole;
+  for (;;) {
+    if (in_memory_left == 0 && natives.next(in_memory)) in_memory_left = in_memory.length / in_memory.element_size * in_memory.count;
+    if (outside_left == 0 && externals.next(outside)) outside_left = outside.length / outside.element_size * outside.count;
+    if (in_memory_left == 0 || outside_left == 0) return whole;
+    const Offset number = std::min({in_memory_left, outside_left, external_bytes / outside.element_size});
+    if (number <= 0) return whole;
+    whole.count += number;
+    whole.native_bytes += number * in_memory.element_size;
+    external_bytes -= number * outside.element_size;
+    in_memory_left -= number;
+    outside_left -= number;
+  }
+}
+
 Conversion::Conversion(const Type& native, const Type& external, Offset copies)
     : native_{Cursor(tile(native), 0, size_of_all(native, copies)), {}, 0},
       packed_{Cursor(tile(external), 0, size_of_all(external, copies)), {}, 0} {}

@@ -19,6 +19,16 @@ constexpr Element kComplexLongDouble = LDBL_MANT_DIG == 64 ? Element::kComplexEx
 /// Fails with kUnsupported.
 Status check_conversion(Element element, Offset native_size, Offset external_size);
 
+/// Whole elements at the beginning of one copy's data.
+struct WholeElements {
+  Offset count = 0;
+  Offset native_bytes = 0;
+};
+
+/// Those that the first `external_bytes` bytes of a copy hold.  The two types are described as for Conversion; their elements may be of any size.
+/// O(runs of what is looked at).
+WholeElements whole_elements(const Type& native, const Type& external, Offset external_bytes);
+
 /// Converts the data of a buffer from the first element to the last, as much at a time as the caller has room for.
 ///
 /// The buffer is described twice by the same constructors: `native` with the sizes of this machine, `external` with those

@@ -160,6 +160,7 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
   }
   Outcome outcome;
   if (local.ok()) local = position.status();
+  const bool claimed = local.ok();
   const bool together = aggregates();
   if (together) {
     {
@@ -172,7 +173,7 @@ Outcome File::access(const Request& request, OpTrace& trace, Status local) {
     outcome = carry_out(*view, request, *position, trace);
     local = outcome.status;
   }
-  give_back(*view, request, outcome.bytes);
+  if (claimed) give_back(*view, request, outcome.bytes);
   outcome.status = agree(local, trace);
   if (!outcome.status.ok()) note_gathering(false);
   if (together) outcome.status.ok() ? remember_taken(trace) : forget_together();

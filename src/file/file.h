@@ -164,6 +164,8 @@ class File {
   /// Collective.
   Status seek_shared(Offset offset_etypes, Whence whence, trace::OpTrace& trace, Status local);
   Result<Offset> shared_position_etypes();
+  /// Collective.  Blocks until all ranks have come, and so have done what they did before.
+  Status await_others(trace::OpTrace& trace) { return agree({}, trace); }
   /// Where the shared pointer stands, in bytes of the file: MPI_DISPLACEMENT_CURRENT.
   Result<Offset> shared_byte_offset();
   /// Absolute offset in bytes of a position in the view (MPI_File_get_byte_offset).

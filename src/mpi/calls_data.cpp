@@ -35,8 +35,8 @@ struct Call {
 /// Bytes in the file's representation that stand for the program's buffer, where the two differ.
 struct Converted {
   std::unique_ptr<std::byte[]> bytes;
-  const DataRepresentation* representation = nullptr;
-  bool resized = false;  ///< a count of the file's bytes is not one of the program's
+  const DataRepresentation* representation = nullptr;  ///< null: data is as in memory
+  Items items;
 };
 
 Status check_arguments(const Call& call) {
@@ -71,25 +71,23 @@ Status make_request(const OpenFile& open, const Call& call, file::Request& reque
     return Status::failure(Code::kBuffer, "the buffer is null, but the count is " + std::to_string(call.count) + "; pass a buffer or count 0");
 
   const DataRepresentation& representation = *open.representation.load(std::memory_order_acquire);
-  if (representation.resizes()) {
+  // Without a function for the direction, data is as in memory (MPI 4.1 section 14.5.3).
+  if (representation.converts(call.write)) {
     PhaseScope converting(trace, Phase::kConvert);
-    converted.resized = true;
-    const Result<access::Type> in_file = decode_in(call.datatype, representation);
-    if (!in_file.ok()) return in_file.status();
-    if (!checked_multiply(call.count, in_file->size(), bytes))
+    Result<Items> items = items_of(call.datatype, representation);
+    if (!items.ok()) return items.status();
+    if (!checked_multiply(call.count, items->in_file.size(), bytes))
       return Status::failure(Code::kCount, std::to_string(call.count) + " items are more than a file can hold");
     request.bytes = bytes;
-    if (representation.converts(call.write) || representation.kind == DataRepresentation::Kind::kExternal32) {
-      converted.bytes.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
-      if (converted.bytes == nullptr)
-        return Status::failure(Code::kNoMemory, std::to_string(bytes) + " bytes to convert the data in: " +
-                                                    "access less at once, or use the data representation native");
-      converted.representation = &representation;
-      if (call.write)
-        PENSTOCK_TRY(convert_to_file(representation, call.buffer, call.datatype, call.count, converted.bytes.get(), bytes));
-      request.buffer = converted.bytes.get();
-      return {};
-    }
+    converted.bytes.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
+    if (converted.bytes == nullptr)
+      return Status::failure(Code::kNoMemory, std::to_string(bytes) + " bytes to convert the data in: " +
+                                                  "access less at once, or use the data representation native");
+    converted.representation = &representation;
+    converted.items = std::move(*items);
+    request.buffer = converted.bytes.get();
+    if (!call.write) return {};
+    return convert_to_file(representation, call.buffer, call.datatype, converted.items, call.count, converted.bytes.get(), bytes);
   }
   request.buffer = static_cast<std::byte*>(call.buffer);
   request.memory_contiguous = decoded.dense || (decoded.one_piece && call.count == 1);
@@ -107,25 +105,13 @@ Status prepare(const OpenFile& open, const Call& call, file::Request& request, C
 }
 
 /// After the access: what was read goes to the program's buffer, and bytes of the file become bytes of memory.
-Outcome finish_access(Outcome outcome, const Converted& converted, bool write, void* buffer, MPI_Datatype datatype, MPI_Count count,
-                      Offset file_bytes, Offset memory_bytes) {
-  if (!write && converted.representation != nullptr && outcome.bytes > 0) {
-    Status read = convert_from_file(*converted.representation, buffer, datatype, count, converted.bytes.get(), outcome.bytes);
+Outcome finish_access(Outcome outcome, const Converted& converted, bool write, void* buffer, MPI_Datatype datatype, MPI_Count count) {
+  if (!write && outcome.bytes > 0) {
+    Status read = convert_from_file(*converted.representation, buffer, datatype, converted.items, count, converted.bytes.get(), outcome.bytes);
     if (!read.ok()) return {outcome.status.ok() ? read : outcome.status, 0};
   }
-  // Whole items are exact; a cut item counts with the share of its bytes that came.
-  if (file_bytes != memory_bytes && file_bytes > 0) {
-    const Offset item_in_file = file_bytes / count;
-    const Offset item_in_memory = memory_bytes / count;
-    const Offset rest = outcome.bytes % item_in_file;
-    outcome.bytes = outcome.bytes / item_in_file * item_in_memory + (rest * item_in_memory) / item_in_file;
-  }
+  outcome.bytes = bytes_in_memory(converted.items, outcome.bytes);
   return outcome;
-}
-
-Offset memory_bytes_of(const Call& call) {
-  const Result<const Decoded*> decoded = decode(call.datatype);
-  return decoded.ok() ? call.count * (*decoded)->size : 0;
 }
 
 int report_failure(MPI_File fh, const Status& status, OpTrace& trace) {
@@ -142,10 +128,9 @@ int blocking(const Call& call, MPI_Status* status) {
   const Status local = prepare(*open, call, request, converted, trace);
   if (!local.ok() && !call.collective) return report_failure(call.fh, local, trace);
   Outcome outcome = open->file->access(request, trace, local);
-  if (converted.resized) {
+  if (converted.representation != nullptr) {
     PhaseScope converting(trace, Phase::kConvert);
-    outcome = finish_access(std::move(outcome), converted, call.write, call.buffer, call.datatype, call.count, request.bytes,
-                            memory_bytes_of(call));
+    outcome = finish_access(std::move(outcome), converted, call.write, call.buffer, call.datatype, call.count);
   }
   set_status(status, outcome.bytes);
   if (!outcome.status.ok()) {
@@ -155,13 +140,22 @@ int blocking(const Call& call, MPI_Status* status) {
   return MPI_SUCCESS;
 }
 
-/// The part that non-blocking and split calls share: a request and what to do when it is over.
-std::function<Outcome(Outcome)> finisher(const Call& call, const file::Request& request, std::shared_ptr<Converted> converted) {
-  if (!converted->resized) return {};
-  return [=](Outcome outcome) {
-    return finish_access(std::move(outcome), *converted, call.write, call.buffer, call.datatype, call.count, request.bytes,
-                         memory_bytes_of(call));
+/// What is left to do when a non-blocking or split access is over.  `kept`: of the call's datatype.
+Finish finish_of(const Call& call, const std::shared_ptr<Converted>& converted, const std::shared_ptr<KeptDatatype>& kept) {
+  if (converted->representation == nullptr) return {};
+  const auto finish = [=](Outcome outcome) {
+    return finish_access(std::move(outcome), *converted, call.write, call.buffer, kept != nullptr ? kept->get() : MPI_DATATYPE_NULL, call.count);
   };
+  if (kept == nullptr) return {finish, {}};
+  // Both hold the bytes: the access may go on when the program has given up its request.
+  return {[converted](Outcome outcome) { return outcome; }, finish};
+}
+
+/// The datatype for functions of the program that are called when the access is over; null where there are none.
+Status keep_for_program(const Call& call, const Converted& converted, std::shared_ptr<KeptDatatype>& kept) {
+  if (call.write || converted.representation == nullptr || !calls_program(*converted.representation)) return {};
+  kept = std::make_shared<KeptDatatype>();
+  return kept->keep(call.datatype);
 }
 
 int nonblocking(const Call& call, MPI_Request* mpi_request) {
@@ -174,13 +168,15 @@ int nonblocking(const Call& call, MPI_Request* mpi_request) {
   auto converted = std::make_shared<Converted>();
   Status local = prepare(*open, call, request, *converted, trace);
   if (local.ok()) local = open->file->check_request(request);
+  std::shared_ptr<KeptDatatype> kept;
+  if (local.ok()) local = keep_for_program(call, *converted, kept);
   if (!local.ok()) {
     // What is wrong with the arguments is told at once, and there is no request.  The other ranks of a collective call hear of it in the
     // agreement, which this rank joins in the background.
     if (call.collective) start_in_background(*open->file, request, local, {}, {});
     return report_failure(call.fh, local, trace);
   }
-  Status started = start_request(open, call.fh, request, std::move(local), finisher(call, request, converted), mpi_request);
+  Status started = start_request(open, call.fh, request, std::move(local), finish_of(call, converted, kept), mpi_request);
   if (!started.ok()) return report_failure(call.fh, started, trace);
   return MPI_SUCCESS;
 }
@@ -192,6 +188,9 @@ int split_begin(const Call& call, Split::Kind kind) {
   file::Request request;
   auto converted = std::make_shared<Converted>();
   Status local = prepare(*open, call, request, *converted, trace);
+  std::shared_ptr<KeptDatatype> kept;
+  if (local.ok()) local = keep_for_program(call, *converted, kept);
+  Finish finish = finish_of(call, converted, kept);
   std::unique_lock lock(open->mutex);
   if (open->split.kind != Split::Kind::kNone) {
     lock.unlock();
@@ -201,9 +200,10 @@ int split_begin(const Call& call, Split::Kind kind) {
   }
   open->split.kind = kind;
   open->split.buffer = call.buffer;
+  open->split.finish = std::move(finish.by_program);
   lock.unlock();
   std::shared_ptr<file::Pending> pending =
-      start_in_background(*open->file, request, std::move(local), finisher(call, request, converted), {}, file::File::Starting::kMayWait);
+      start_in_background(*open->file, request, std::move(local), std::move(finish.anywhere), {}, file::File::Starting::kMayWait);
   lock.lock();
   open->split.pending = std::move(pending);
   return MPI_SUCCESS;
@@ -223,7 +223,7 @@ int split_end(MPI_File fh, const void* buffer, MPI_Status* status, bool write, S
   const Split split = std::exchange(open->split, Split{});
   lock.unlock();
   open->file->wait(*split.pending);
-  const Outcome& outcome = split.pending->outcome();
+  const Outcome outcome = split.finish ? split.finish(split.pending->outcome()) : split.pending->outcome();
   set_status(status, outcome.bytes);
   if (!outcome.status.ok()) {
     trace.count(trace::Counter::kErrors);

@@ -154,20 +154,6 @@ Status open_here(MPI_Comm comm, const char* filename, int access_mode, MPI_Info 
   return status_from_mpi(PMPI_Comm_group(comm, &open.group), "open");
 }
 
-void free_datatype(MPI_Datatype& datatype) {
-  if (!is_named(datatype)) PMPI_Type_free(&datatype);
-  datatype = MPI_BYTE;
-}
-
-/// A handle of the program's datatype that outlives the program's own (predefined ones are the same for ever).
-Status keep_datatype(MPI_Datatype given, MPI_Datatype& kept) {
-  if (is_named(given)) {
-    kept = given;
-    return {};
-  }
-  return status_from_mpi(PMPI_Type_dup(given, &kept), "datatype");
-}
-
 /// What every call does first: find the file, or say why not.
 template <typename Body>
 int with_file(MPI_File fh, const char* operation, Phase phase, Body body) {
@@ -260,9 +246,8 @@ Status make_view(const OpenFile& open, MPI_Offset displacement, MPI_Datatype ety
     view.ascending = access::is_monotone(view.filetype);
     view.writable = view.contiguous || (view.in_order && !access::overlaps_itself(*first_copy));
   }
-  // All ranks must pass the same etype extent and data representation (MPI 4.1 section 14.3).
-  made.fingerprint = hash(hash(std::hash<std::string_view>{}(datarep), static_cast<std::uint64_t>(unit->extent)),
-                          static_cast<std::uint64_t>(unit->size()));
+  // All ranks must pass the same etype extent and data representation (MPI 4.1 section 14.3); the etype's size may differ.
+  made.fingerprint = hash(std::hash<std::string_view>{}(datarep), static_cast<std::uint64_t>(unit->extent));
   return {};
 }
 
@@ -342,6 +327,7 @@ int close(MPI_File* fh) {
       const Split split = std::exchange(open->split, Split{});
       lock.unlock();
       open->file->wait(*split.pending);
+      if (split.finish) (void)split.finish(split.pending->outcome());
     }
   }
   Status status;
@@ -349,6 +335,7 @@ int close(MPI_File* fh) {
     OpTrace trace(open->trace.get(), Phase::kOpen);
     status = open->file->close(trace);
   }
+  complete_requests();
   if (Status deferred = take_deferred(*open); status.ok()) status = deferred;
   write_report(*open);
   // The handler sees the failure while the handle still is one.
@@ -438,6 +425,8 @@ int get_info(MPI_File fh, MPI_Info* info_used) {
 
 int set_view(MPI_File fh, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* datarep, MPI_Info info) {
   return with_file(fh, "set_view", Phase::kPlan, [&](OpenFile& open, OpTrace& trace) -> Status {
+    // No rank may move the pointer any more that MPI_DISPLACEMENT_CURRENT stands for.
+    if (open.file->mode().sequential) PENSTOCK_TRY(open.file->await_others(trace));
     NewView made;
     Status local = make_view(open, displacement, etype, filetype, datarep, made).with_context(open.file->path());
     MPI_Datatype kept_etype = MPI_BYTE;
@@ -566,7 +555,10 @@ int get_atomicity(MPI_File fh, int* flag) {
 }
 
 int sync(MPI_File fh) {
-  return with_file(fh, "sync", Phase::kSync, [&](OpenFile& open, OpTrace& trace) { return open.file->sync(trace, take_deferred(open)); });
+  return with_file(fh, "sync", Phase::kSync, [&](OpenFile& open, OpTrace& trace) {
+    complete_requests();
+    return open.file->sync(trace, take_deferred(open));
+  });
 }
 
 int create_errhandler(MPI_File_errhandler_function* function, MPI_Errhandler* errhandler) {

@@ -57,28 +57,33 @@ Offset external32_size(MPI_Datatype named, Offset native_size, access::Element e
   if (named == MPI_LONG || named == MPI_UNSIGNED_LONG) return 4;
   switch (element) {
     case Element::kWide: return 2;
-    case Element::kLogical: return 4;
+    case Element::kLogical: return named == MPI_LOGICAL ? 4 : native_size;
     case Element::kExtended: return 16;
     case Element::kComplexExtended: return 32;
     default: return native_size;
   }
 }
 
-/// Both descriptions of the data of `count` copies, for access::Conversion.
-struct TwoForms {
-  access::Type native;
-  access::Type external;
-};
+}  // namespace
 
-Result<TwoForms> two_forms(MPI_Datatype datatype, const DataRepresentation& representation) {
+bool calls_program(const DataRepresentation& representation) { return representation.kind == DataRepresentation::Kind::kUser; }
+
+Result<Items> items_of(MPI_Datatype datatype, const DataRepresentation& representation) {
   Result<access::Type> native = decode_typed(datatype, nullptr);
   if (!native.ok()) return native.status();
-  Result<access::Type> external = decode_typed(datatype, &representation);
-  if (!external.ok()) return external.status();
-  return TwoForms{std::move(*native), std::move(*external)};
+  Result<access::Type> in_file = decode_typed(datatype, &representation);
+  if (!in_file.ok()) return in_file.status();
+  const Result<Offset> elements = calls_program(representation) ? elements_of(datatype) : Offset{0};
+  if (!elements.ok()) return elements.status();
+  return Items{std::move(*native), std::move(*in_file), *elements};
 }
 
-}  // namespace
+Offset bytes_in_memory(const Items& items, Offset file_bytes) {
+  if (items.in_file.size() == 0) return 0;
+  const Offset whole = file_bytes / items.in_file.size();
+  const Offset rest = file_bytes % items.in_file.size();
+  return whole * items.native.size() + (rest > 0 ? access::whole_elements(items.native, items.in_file, rest).native_bytes : 0);
+}
 
 bool DataRepresentation::converts(bool write) const {
   if (kind == Kind::kExternal32) return true;
@@ -128,39 +133,27 @@ Result<Offset> element_size_in_file(const DataRepresentation& representation, MP
   return Offset{extent};
 }
 
-Status convert_to_file(const DataRepresentation& representation, const void* buffer, MPI_Datatype datatype, Offset count, std::byte* file_form,
-                       Offset file_bytes) {
+Status convert_to_file(const DataRepresentation& representation, const void* buffer, MPI_Datatype datatype, const Items& items, Offset count,
+                       std::byte* file_form, Offset file_bytes) {
   if (count == 0 || file_bytes == 0) return {};
-  if (representation.kind == DataRepresentation::Kind::kUser) {
-    const Result<Offset> elements = elements_of(datatype);
-    if (!elements.ok()) return elements.status();
-    return call_user(representation, true, const_cast<void*>(buffer), datatype, *elements * count, file_form, *elements, file_bytes / count);
-  }
-  const Result<TwoForms> forms = two_forms(datatype, representation);
-  if (!forms.ok()) return forms.status();
-  access::Conversion conversion(forms->native, forms->external, count);
+  if (calls_program(representation))
+    return call_user(representation, true, const_cast<void*>(buffer), datatype, items.elements * count, file_form, items.elements, file_bytes / count);
+  access::Conversion conversion(items.native, items.in_file, count);
   const Result<Offset> filled = conversion.to_external32(static_cast<const std::byte*>(buffer), file_form, file_bytes);
   if (filled.ok() && *filled != file_bytes)
     return Status::failure(Code::kIntern, "external32: " + std::to_string(*filled) + " of " + std::to_string(file_bytes) + " bytes were converted");
   return filled.status();
 }
 
-Status convert_from_file(const DataRepresentation& representation, void* buffer, MPI_Datatype datatype, Offset count, const std::byte* file_form,
-                         Offset file_bytes) {
-  Result<access::Type> item = decode_in(datatype, representation);
-  if (!item.ok()) return item.status();
-  if (representation.kind == DataRepresentation::Kind::kUser) {
-    const Result<Offset> elements = elements_of(datatype);
-    if (!elements.ok()) return elements.status();
-    if (*elements == 0 || item->size() == 0) return {};
-    // Where the file ended within a copy: as many elements as are whole, if all are of one size; else as many copies.
-    Offset whole = std::min(count, file_bytes / item->size()) * *elements;
-    if (item->size() % *elements == 0) whole = std::min(count * *elements, file_bytes / (item->size() / *elements));
-    return call_user(representation, false, buffer, datatype, whole, const_cast<std::byte*>(file_form), *elements, item->size());
+Status convert_from_file(const DataRepresentation& representation, void* buffer, MPI_Datatype datatype, const Items& items, Offset count,
+                         const std::byte* file_form, Offset file_bytes) {
+  if (calls_program(representation)) {
+    const Offset item_bytes = items.in_file.size();
+    if (items.elements == 0 || item_bytes == 0) return {};
+    const Offset elements = file_bytes / item_bytes * items.elements + access::whole_elements(items.native, items.in_file, file_bytes % item_bytes).count;
+    return call_user(representation, false, buffer, datatype, elements, const_cast<std::byte*>(file_form), items.elements, item_bytes);
   }
-  const Result<TwoForms> forms = two_forms(datatype, representation);
-  if (!forms.ok()) return forms.status();
-  access::Conversion conversion(forms->native, forms->external, count);
+  access::Conversion conversion(items.native, items.in_file, count);
   // An element that the end of the file cut in two stays unread.
   return conversion.from_external32(file_form, file_bytes, static_cast<std::byte*>(buffer)).status();
 }

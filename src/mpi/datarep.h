@@ -39,11 +39,27 @@ Status register_representation(DataRepresentation representation);
 /// Size in the file of one predefined datatype.
 Result<Offset> element_size_in_file(const DataRepresentation& representation, MPI_Datatype named, Offset native_size, access::Element element);
 
-/// Converts `count` items of `datatype` between the program's buffer and the packed file form; `file_bytes` is the size of that form.
-Status convert_to_file(const DataRepresentation& representation, const void* buffer, MPI_Datatype datatype, Offset count, std::byte* file_form,
-                       Offset file_bytes);
+/// What is asked of a datatype to convert items of it and to count them.  Found out when an access begins: the program may free the datatype before a
+/// non-blocking one is over, and below MPI_THREAD_MULTIPLE its own threads alone may call MPI.
+struct Items {
+  access::Type native;
+  access::Type in_file;
+  Offset elements = 0;  ///< predefined datatypes in one item; told where functions of the program count them
+};
+Result<Items> items_of(MPI_Datatype datatype, const DataRepresentation& representation);
+
+/// Whether converting calls functions of the program, which may do whatever the program may.
+bool calls_program(const DataRepresentation& representation);
+
+/// Converts `count` items between the program's buffer and the packed file form; `file_bytes` is the size of that form.  `datatype` is for functions of the
+/// program alone.
+Status convert_to_file(const DataRepresentation& representation, const void* buffer, MPI_Datatype datatype, const Items& items, Offset count,
+                       std::byte* file_form, Offset file_bytes);
 /// Only the first `file_bytes` bytes of the file form are there (the file may have ended).
-Status convert_from_file(const DataRepresentation& representation, void* buffer, MPI_Datatype datatype, Offset count, const std::byte* file_form,
-                         Offset file_bytes);
+Status convert_from_file(const DataRepresentation& representation, void* buffer, MPI_Datatype datatype, const Items& items, Offset count,
+                         const std::byte* file_form, Offset file_bytes);
+
+/// How many bytes of memory stand for the first `file_bytes` bytes of items in the file; an element that they end in counts for nothing.
+Offset bytes_in_memory(const Items& items, Offset file_bytes);
 
 }  // namespace penstock::mpi

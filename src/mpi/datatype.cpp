@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cfloat>
 #include <cstddef>
 #include <mutex>
 #include <optional>
@@ -132,16 +133,60 @@ access::Element element_of(MPI_Datatype named) {
       {MPI_CXX_LONG_DOUBLE_COMPLEX, access::kComplexLongDouble}, {MPI_LOGICAL, Element::kLogical},
       {MPI_C_BOOL, Element::kUnsigned},     {MPI_CXX_BOOL, Element::kUnsigned},  {MPI_CHAR, Element::kCharacter},
       {MPI_CHARACTER, Element::kCharacter}, {MPI_WCHAR, Element::kWide},
+      // Bytes are characters too: neither is ever converted.
+      {MPI_BYTE, Element::kCharacter},      {MPI_PACKED, Element::kCharacter},
+  // Those that not every mpi.h has.
+#ifdef MPI_INTEGER16
+      {MPI_INTEGER16, Element::kSigned},
+#endif
+#ifdef MPI_REAL2
+      {MPI_REAL2, Element::kFloat},
+#endif
+#ifdef MPIX_C_FLOAT16
+      {MPIX_C_FLOAT16, Element::kFloat},
+#endif
+#ifdef MPI_COMPLEX4
+      {MPI_COMPLEX4, Element::kComplex},
+#endif
+#ifdef MPI_COMPLEX32
+      {MPI_COMPLEX32, Element::kComplex},
+#endif
+#ifdef MPI_LOGICAL1
+      {MPI_LOGICAL1, Element::kLogical},
+#endif
+#ifdef MPI_LOGICAL2
+      {MPI_LOGICAL2, Element::kLogical},
+#endif
+#ifdef MPI_LOGICAL4
+      {MPI_LOGICAL4, Element::kLogical},
+#endif
+#ifdef MPI_LOGICAL8
+      {MPI_LOGICAL8, Element::kLogical},
+#endif
+#ifdef MPI_LOGICAL16
+      {MPI_LOGICAL16, Element::kLogical},
+#endif
   };
   for (const Row& row : rows)
     if (row.datatype != MPI_DATATYPE_NULL && row.datatype == named) return row.element;
   return Element::kRaw;
 }
 
-/// The predefined pairs of MPI_MINLOC: C structs, some with a gap.
+/// A 16-byte real or complex part that Fortran's precision and range stand for: the format of `long double` as far as that has them.
+access::Element float_of(const Contents& contents, MPI_Count size) {
+  const bool complex = contents.combiner == MPI_COMBINER_F90_COMPLEX;
+  const MPI_Count size_of_part = complex ? size / 2 : size;
+  const auto asked = [&contents](std::size_t i) { return i < contents.integers.size() && contents.integers[i] != MPI_UNDEFINED ? contents.integers[i] : 0; };
+  const bool is_long_double = size_of_part == sizeof(long double) && size_of_part > MPI_Count{sizeof(double)} && asked(0) <= LDBL_DIG && asked(1) <= LDBL_MAX_10_EXP;
+  if (is_long_double) return complex ? access::kComplexLongDouble : access::kLongDouble;
+  return complex ? access::Element::kComplex : access::Element::kFloat;
+}
+
+/// The predefined pairs of MPI_MINLOC.
 struct Pair {
   MPI_Datatype first;
-  Offset second_at;
+  MPI_Datatype second;
+  Offset second_at = 0;  ///< 0: right behind the first
 };
 
 std::optional<Pair> pair_of(MPI_Datatype named) {
@@ -150,11 +195,15 @@ std::optional<Pair> pair_of(MPI_Datatype named) {
   struct LongInt { long value; int index; };
   struct ShortInt { short value; int index; };
   struct LongDoubleInt { long double value; int index; };
-  if (named == MPI_FLOAT_INT) return Pair{MPI_FLOAT, offsetof(FloatInt, index)};
-  if (named == MPI_DOUBLE_INT) return Pair{MPI_DOUBLE, offsetof(DoubleInt, index)};
-  if (named == MPI_LONG_INT) return Pair{MPI_LONG, offsetof(LongInt, index)};
-  if (named == MPI_SHORT_INT) return Pair{MPI_SHORT, offsetof(ShortInt, index)};
-  if (named == MPI_LONG_DOUBLE_INT) return Pair{MPI_LONG_DOUBLE, offsetof(LongDoubleInt, index)};
+  if (named == MPI_FLOAT_INT) return Pair{MPI_FLOAT, MPI_INT, offsetof(FloatInt, index)};
+  if (named == MPI_DOUBLE_INT) return Pair{MPI_DOUBLE, MPI_INT, offsetof(DoubleInt, index)};
+  if (named == MPI_LONG_INT) return Pair{MPI_LONG, MPI_INT, offsetof(LongInt, index)};
+  if (named == MPI_SHORT_INT) return Pair{MPI_SHORT, MPI_INT, offsetof(ShortInt, index)};
+  if (named == MPI_LONG_DOUBLE_INT) return Pair{MPI_LONG_DOUBLE, MPI_INT, offsetof(LongDoubleInt, index)};
+  if (named == MPI_2INT) return Pair{MPI_INT, MPI_INT};
+  if (named == MPI_2INTEGER) return Pair{MPI_INTEGER, MPI_INTEGER};
+  if (named == MPI_2REAL) return Pair{MPI_REAL, MPI_REAL};
+  if (named == MPI_2DOUBLE_PRECISION) return Pair{MPI_DOUBLE_PRECISION, MPI_DOUBLE_PRECISION};
   return std::nullopt;
 }
 
@@ -178,10 +227,22 @@ Status memory_bounds(MPI_Datatype datatype, access::Type& type) {
 
 Result<access::Type> named_type(MPI_Datatype datatype, const Form& form);
 
+/// Better said than its bytes left as they are in memory, in a file that any machine should be able to read.
+Status unknown_element(MPI_Datatype datatype, MPI_Count size) {
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  PMPI_Type_get_name(datatype, name, &length);
+  return Status::failure(Code::kUnsupported, std::string("external32: the predefined datatype ") + name + " of " + std::to_string(size) +
+                                                 " bytes has no conversion; use the native data representation for it");
+}
+
 Result<access::Type> element_type(MPI_Datatype datatype, const Form& form) {
   MPI_Count size = 0;
   PENSTOCK_TRY(status_from_mpi(PMPI_Type_size_x(datatype, &size), "datatype"));
   const access::Element element = element_of(datatype);
+  const bool known = element != access::Element::kRaw || size == 0;
+  if (!known && form.typed && form.in_file != nullptr && form.in_file->kind == DataRepresentation::Kind::kExternal32)
+    return unknown_element(datatype, size);
   Offset bytes = size;
   if (form.in_file != nullptr) {
     Result<Offset> in_file = element_size_in_file(*form.in_file, datatype, size, element);
@@ -190,7 +251,8 @@ Result<access::Type> element_type(MPI_Datatype datatype, const Form& form) {
   }
   if (bytes == 0) return access::structure({}, {}, {});
   if (form.counting) return access::elementary(1);
-  return access::elementary(bytes, form.typed ? element : access::Element::kRaw);
+  // Raw bytes would come as so many elements.
+  return access::elementary(bytes, !form.typed ? access::Element::kRaw : known ? element : access::Element::kCharacter);
 }
 
 Result<access::Type> named_type(MPI_Datatype datatype, const Form& form) {
@@ -202,9 +264,9 @@ Result<access::Type> named_type(MPI_Datatype datatype, const Form& form) {
   }
   Result<access::Type> first = element_type(pair->first, form);
   if (!first.ok()) return first;
-  Result<access::Type> second = element_type(MPI_INT, form);
+  Result<access::Type> second = element_type(pair->second, form);
   if (!second.ok()) return second;
-  const Offset second_at = form.in_memory() ? pair->second_at : first->size();
+  const Offset second_at = form.in_memory() && pair->second_at > 0 ? pair->second_at : first->size();
   const Offset lengths[] = {1, 1};
   const Offset displacements[] = {0, second_at};
   const access::Type parts[] = {*first, *second};
@@ -328,9 +390,7 @@ Result<access::Type> walk(MPI_Datatype datatype, const Form& form) {
     case MPI_COMBINER_F90_INTEGER: {
       MPI_Count size = 0;
       PENSTOCK_TRY(status_from_mpi(PMPI_Type_size_x(datatype, &size), "datatype"));
-      const access::Element element = contents.combiner == MPI_COMBINER_F90_INTEGER ? access::Element::kSigned
-                                      : contents.combiner == MPI_COMBINER_F90_REAL  ? access::Element::kFloat
-                                                                                    : access::Element::kComplex;
+      const access::Element element = contents.combiner == MPI_COMBINER_F90_INTEGER ? access::Element::kSigned : float_of(contents, size);
       Offset bytes = form.counting ? 1 : size;
       if (form.in_file != nullptr) {
         Result<Offset> in_file = element_size_in_file(*form.in_file, datatype, size, element);
@@ -472,6 +532,19 @@ Result<Offset> elements_of(MPI_Datatype datatype) {
   const Result<access::Type> type = walk(datatype, Form{.counting = true});
   if (!type.ok()) return type.status();
   return type->size();
+}
+
+void free_datatype(MPI_Datatype& datatype) {
+  if (!is_named(datatype)) PMPI_Type_free(&datatype);
+  datatype = MPI_BYTE;
+}
+
+Status keep_datatype(MPI_Datatype given, MPI_Datatype& kept) {
+  if (is_named(given)) {
+    kept = given;
+    return {};
+  }
+  return status_from_mpi(PMPI_Type_dup(given, &kept), "datatype");
 }
 
 Status check_committed(MPI_Datatype datatype, const Decoded& decoded) {

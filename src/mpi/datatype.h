@@ -38,6 +38,25 @@ Result<access::Type> decode_typed(MPI_Datatype datatype, const DataRepresentatio
 /// Number of predefined datatypes in its type map.
 Result<Offset> elements_of(MPI_Datatype datatype);
 
+/// A handle of the program's datatype that outlives the program's own (predefined ones are the same for ever).
+Status keep_datatype(MPI_Datatype given, MPI_Datatype& kept);
+/// Gives back what keep_datatype() made.
+void free_datatype(MPI_Datatype& datatype);
+
+/// One that is given back with the object.  On a thread that may call MPI.
+class KeptDatatype {
+ public:
+  KeptDatatype() = default;
+  ~KeptDatatype() { free_datatype(datatype_); }
+  KeptDatatype(const KeptDatatype&) = delete;
+  KeptDatatype& operator=(const KeptDatatype&) = delete;
+  Status keep(MPI_Datatype given) { return keep_datatype(given, datatype_); }
+  [[nodiscard]] MPI_Datatype get() const { return datatype_; }
+
+ private:
+  MPI_Datatype datatype_ = MPI_BYTE;
+};
+
 /// Fails with kType when the datatype has not been committed.  Cost after the first time: a load.
 Status check_committed(MPI_Datatype datatype, const Decoded& decoded);
 

@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +28,7 @@ struct Split {
   Kind kind = Kind::kNone;
   std::shared_ptr<file::Pending> pending;
   const void* buffer = nullptr;
+  std::function<file::Outcome(file::Outcome)> finish;  ///< for a thread of the program, when it is over; may be empty
 };
 
 /// What an open file is to MPI; the file itself is below, in src/file.

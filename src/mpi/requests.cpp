@@ -24,11 +24,47 @@ namespace penstock::mpi {
 
 namespace {
 
+/// A failure that the program has given up asking for, when it freed the request: the next sync or close tells it.
+class Unasked {
+ public:
+  explicit Unasked(std::shared_ptr<OpenFile> open) : open_(std::move(open)) {}
+  void failed(const Status& status) {
+    std::lock_guard lock(mutex_);
+    status_ = status;
+    tell();
+  }
+  void request_is_gone() {
+    std::lock_guard lock(mutex_);
+    gone_ = true;
+    tell();
+  }
+  void asked() {
+    std::lock_guard lock(mutex_);
+    asked_ = true;
+  }
+
+ private:
+  void tell() {
+    if (!gone_ || asked_ || status_.ok()) return;
+    std::lock_guard lock(open_->mutex);
+    if (open_->deferred.ok()) open_->deferred = status_;
+  }
+  std::shared_ptr<OpenFile> open_;
+  std::mutex mutex_;
+  Status status_;
+  bool gone_ = false;
+  bool asked_ = false;
+};
+
 struct Operation {
   std::shared_ptr<OpenFile> open;
+  std::shared_ptr<Unasked> unasked;  ///< of a write
   MPI_File handle = MPI_FILE_NULL;
   bool write = false;
   std::shared_ptr<file::Pending> pending;
+  std::function<file::Outcome(file::Outcome)> finish;  ///< for the program's thread
+  std::once_flag finished;                             ///< MPI_Request_get_status asks too, and before
+  file::Outcome outcome;                               ///< once finished
   MPI_Request request = MPI_REQUEST_NULL;
   std::atomic<int> ready{0};          ///< request known here, and access done: whoever brings it to 2 completes the request
   std::atomic<bool> completed{false};
@@ -51,7 +87,11 @@ int query(void* state, MPI_Status* status) {
   auto* operation = static_cast<Operation*>(state);
   // Done, except when the program frees or cancels before the end; then MPI does not ask.
   operation->pending->wait();
-  const file::Outcome& outcome = operation->pending->outcome();
+  std::call_once(operation->finished, [operation] {
+    operation->outcome = operation->finish ? operation->finish(operation->pending->outcome()) : operation->pending->outcome();
+  });
+  if (operation->unasked != nullptr) operation->unasked->asked();
+  const file::Outcome& outcome = operation->outcome;
   set_status(status, outcome.bytes);
   if (outcome.status.ok()) return MPI_SUCCESS;
   const int code = raise(operation->handle, outcome.status);
@@ -65,7 +105,8 @@ int query(void* state, MPI_Status* status) {
 }
 
 int release(void* state) {
-  delete static_cast<Operation*>(state);
+  const std::unique_ptr<Operation> operation(static_cast<Operation*>(state));
+  if (operation->unasked != nullptr) operation->unasked->request_is_gone();
   return MPI_SUCCESS;
 }
 
@@ -125,7 +166,6 @@ class Progressed {
     waiting().store(list().size(), std::memory_order_release);
   }
 
- private:
   /// Called by the engine, often: costs one load while nothing is under way.
   static int run() {
     if (waiting().load(std::memory_order_acquire) == 0) return 0;
@@ -149,6 +189,8 @@ class Progressed {
     if (done.empty()) sched_yield();
     return static_cast<int>(done.size());
   }
+
+ private:
   static std::mutex& mutex() {
     static auto* const value = new std::mutex;
     return *value;
@@ -176,9 +218,20 @@ void set_status(MPI_Status* status, Offset bytes) {
   PMPI_Status_set_cancelled(status, 0);
 }
 
+void complete_requests() { (void)Progressed::run(); }
+
 Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, const file::Request& request, Status local,
-                     std::function<file::Outcome(file::Outcome)> finish, MPI_Request* mpi_request) {
+                     Finish finish, MPI_Request* mpi_request) {
   auto* operation = new Operation;
+  operation->finish = std::move(finish.by_program);
+  if (request.write) {
+    operation->unasked = std::make_shared<Unasked>(open);
+    finish.anywhere = [unasked = operation->unasked, then = std::move(finish.anywhere)](file::Outcome outcome) {
+      if (then) outcome = then(std::move(outcome));
+      if (!outcome.status.ok()) unasked->failed(outcome.status);
+      return outcome;
+    };
+  }
   operation->open = open;
   operation->handle = handle;
   operation->write = request.write;
@@ -207,7 +260,7 @@ Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, con
     notify = [operation] {
       if (operation->ready.fetch_add(1) == 1) complete(operation);
     };
-  std::shared_ptr<file::Pending> pending = start_in_background(*open->file, request, std::move(local), std::move(finish), std::move(notify));
+  std::shared_ptr<file::Pending> pending = start_in_background(*open->file, request, std::move(local), std::move(finish.anywhere), std::move(notify));
   operation->pending = pending;
   if (worker_completes) {
     if (operation->ready.fetch_add(1) == 1) complete(operation);

@@ -12,11 +12,20 @@
 
 namespace penstock::mpi {
 
-/// Starts `request` on the file and makes the MPI request for it.  `finish` turns the number of bytes moved in the file into the number that
-/// the program is told (and converts what was read); it runs on the thread that finishes, after the access, when there was no error.
+/// What is left to do with an access that is over: the number of bytes moved in the file becomes the number that the program is told, and what was read is
+/// converted.  Either may be empty.
+struct Finish {
+  std::function<file::Outcome(file::Outcome)> anywhere;    ///< by the thread that carried it out; calls neither MPI nor the program
+  std::function<file::Outcome(file::Outcome)> by_program;  ///< by the program's thread that completes the request, once
+};
+
+/// Starts `request` on the file and makes the MPI request for it.
 /// Local.  Returns an MPI error code, without having called an error handler.
-Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, const file::Request& request, Status local,
-                     std::function<file::Outcome(file::Outcome)> finish, MPI_Request* mpi_request);
+Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, const file::Request& request, Status local, Finish finish,
+                     MPI_Request* mpi_request);
+
+/// Completes the requests whose accesses are over, where that otherwise waits for the program's next call of MPI: those that were freed then tell their failures.
+void complete_requests();
 
 /// Puts the number of bytes moved into a status that may be MPI_STATUS_IGNORE.
 void set_status(MPI_Status* status, Offset bytes);

@@ -66,6 +66,15 @@ TEST(null_buffer_with_a_count) {
   for_every_call([&](const Call& call, Direction direction) {
     EXPECT_CLASS_IN(transfer(call, direction, file, 0, nullptr, 4, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_BUFFER, MPI_ERR_ARG);
   });
+  // Data that begins a little away from the buffer has no absolute address yet.
+  for (const MPI_Aint gap : {MPI_Aint{8}, MPI_Aint{-8}}) {
+    const int length = 1;
+    MPI_Datatype type;
+    MPI_Type_create_hindexed(1, &length, &gap, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    EXPECT_CLASS(MPI_File_read_at_all(file, 0, nullptr, 1, type, MPI_STATUS_IGNORE), MPI_ERR_BUFFER, MPI_ERR_ARG);
+    MPI_Type_free(&type);
+  }
   CHECK_OK(MPI_File_close(&file));
 }
 
@@ -100,6 +109,28 @@ TEST(not_a_whole_number_of_etypes) {
     unsigned char bytes[6] = {};
     EXPECT_CLASS_IN(transfer(call, direction, file, 0, bytes, 6, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO, MPI_ERR_ARG, MPI_ERR_TYPE,
                     MPI_ERR_COUNT);
+  });
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(calls_that_fail_at_once_leave_the_pointer) {
+  // Nothing was accessed, so the next access goes where this one would have gone (section 14.4.1).
+  if (!check::preloaded()) return;
+  MPI_File file;
+  if (!open_some(&file)) return;
+  CHECK_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+  unsigned char bytes[6] = {};
+  for_every_call([&](const Call& call, Direction direction) {
+    if (call.pointer != calls::Pointer::individual) return;
+    for (const bool null_buffer : {false, true}) {
+      CHECK_OK(MPI_File_seek(file, 3, MPI_SEEK_SET));
+      const int code = null_buffer ? transfer(call, direction, file, 0, nullptr, 2, MPI_INT, MPI_STATUS_IGNORE)
+                                   : transfer(call, direction, file, 0, bytes, 6, MPI_BYTE, MPI_STATUS_IGNORE);
+      check::expect_true(code != MPI_SUCCESS, (name_of(call, direction) + " to fail").c_str(), __FILE__, __LINE__);
+      MPI_Offset position = -99;
+      CHECK_OK(MPI_File_get_position(file, &position));
+      check::expect_equal(position, 3, name_of(call, direction).c_str(), __FILE__, __LINE__);
+    }
   });
   CHECK_OK(MPI_File_close(&file));
 }

@@ -3,6 +3,7 @@
 // ranks: 1 3 4
 #include "calls.h"
 
+#include <array>
 #include <cwchar>
 
 using calls::Call;
@@ -132,6 +133,96 @@ TEST(external32_long_double) {
   CHECK(back[1] == values[1]);
   CHECK_OK(MPI_File_close(&file));
   check::barrier();
+  const check::Bytes bytes = check::contents(scratch());
+  if (CHECK(bytes.size() >= 32u)) CHECK_BYTES(bytes.data(), expected.data(), 32);
+}
+
+TEST(external32_pairs) {
+  check_bytes_in_file<std::array<int, 2>>(MPI_2INT, {{1, -2}, {258, 3}}, {0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFE, 0, 0, 1, 2, 0, 0, 0, 3}, __LINE__);
+  if (MPI_2INTEGER != MPI_DATATYPE_NULL)
+    check_bytes_in_file<std::array<int, 2>>(MPI_2INTEGER, {{1, -2}}, {0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFE}, __LINE__);
+  if (MPI_2REAL != MPI_DATATYPE_NULL)
+    check_bytes_in_file<std::array<float, 2>>(MPI_2REAL, {{1.0f, -2.5f}}, {0x3F, 0x80, 0, 0, 0xC0, 0x20, 0, 0}, __LINE__);
+  if (MPI_2DOUBLE_PRECISION != MPI_DATATYPE_NULL)
+    check_bytes_in_file<std::array<double, 2>>(MPI_2DOUBLE_PRECISION, {{1.0, -0.5}}, {0x3F, 0xF0, 0, 0, 0, 0, 0, 0, 0xBF, 0xE0, 0, 0, 0, 0, 0, 0},
+                                               __LINE__);
+}
+
+TEST(external32_pair_with_a_gap) {
+  struct Pair {
+    double value;
+    int place;
+  };
+  MPI_File file;
+  if (!open_as("external32", MPI_DOUBLE_INT, 24 * check::rank, &file)) return;
+  const Pair pairs[2] = {{1.0, 258}, {-0.5, -1}};
+  Pair back[2] = {};
+  CHECK_OK(MPI_File_write_all(file, pairs, 2, MPI_DOUBLE_INT, MPI_STATUS_IGNORE));
+  CHECK_OK(MPI_File_read_at(file, 0, back, 2, MPI_DOUBLE_INT, MPI_STATUS_IGNORE));
+  for (int i = 0; i < 2; ++i) CHECK(back[i].value == pairs[i].value && back[i].place == pairs[i].place);
+  CHECK_OK(MPI_File_close(&file));
+  check::barrier();
+  const check::Bytes bytes = check::contents(scratch());
+  const check::Bytes expected = {0x3F, 0xF0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0xBF, 0xE0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF};
+  if (CHECK_EQ(bytes.size(), 24u * static_cast<unsigned>(check::size))) CHECK_BYTES(bytes.data() + 24 * check::rank, expected.data(), 24);
+}
+
+TEST(external32_optional_types_of_fortran) {
+  // Where the library has them; each a number that only changes its byte order.
+  struct Sixteen {
+    unsigned char bytes[16];
+  };
+  Sixteen up, down;
+  for (int i = 0; i < 16; ++i) up.bytes[i] = static_cast<unsigned char>(i + 1), down.bytes[i] = static_cast<unsigned char>(16 - i);
+  const check::Bytes reversed(down.bytes, down.bytes + 16);
+  check::Bytes twice = reversed;
+  twice.insert(twice.end(), reversed.begin(), reversed.end());
+  int size = 0;
+#ifdef MPI_COMPLEX32
+  if (MPI_COMPLEX32 != MPI_DATATYPE_NULL && MPI_Type_size(MPI_COMPLEX32, &size) == MPI_SUCCESS && size == 32)
+    check_bytes_in_file<std::array<Sixteen, 2>>(MPI_COMPLEX32, {{up, up}}, twice, __LINE__);
+#endif
+#ifdef MPI_INTEGER16
+  if (MPI_INTEGER16 != MPI_DATATYPE_NULL && MPI_Type_size(MPI_INTEGER16, &size) == MPI_SUCCESS && size == 16)
+    check_bytes_in_file<Sixteen>(MPI_INTEGER16, {up}, reversed, __LINE__);
+#endif
+#ifdef MPI_LOGICAL1
+  if (MPI_LOGICAL1 != MPI_DATATYPE_NULL && MPI_Type_size(MPI_LOGICAL1, &size) == MPI_SUCCESS && size == 1)
+    check_bytes_in_file<std::int8_t>(MPI_LOGICAL1, {1, 0}, {1, 0}, __LINE__);
+#endif
+#ifdef MPI_LOGICAL2
+  if (MPI_LOGICAL2 != MPI_DATATYPE_NULL && MPI_Type_size(MPI_LOGICAL2, &size) == MPI_SUCCESS && size == 2)
+    check_bytes_in_file<std::int16_t>(MPI_LOGICAL2, {1, 0}, {0, 1, 0, 0}, __LINE__);
+#endif
+#ifdef MPI_LOGICAL8
+  if (MPI_LOGICAL8 != MPI_DATATYPE_NULL && MPI_Type_size(MPI_LOGICAL8, &size) == MPI_SUCCESS && size == 8)
+    check_bytes_in_file<std::int64_t>(MPI_LOGICAL8, {1}, {0, 0, 0, 0, 0, 0, 0, 1}, __LINE__);
+#endif
+#ifdef MPIX_C_FLOAT16
+  if (MPIX_C_FLOAT16 != MPI_DATATYPE_NULL && MPI_Type_size(MPIX_C_FLOAT16, &size) == MPI_SUCCESS && size == 2)
+    check_bytes_in_file<std::uint16_t>(MPIX_C_FLOAT16, {0x3C00, 0x8001}, {0x3C, 0, 0x80, 1}, __LINE__);
+#endif
+}
+
+TEST(external32_real_of_eighteen_digits) {
+  // Fortran's real of 80 bits, where the library has a type for it: binary128 in the file, as long double is.
+  if (sizeof(long double) != 16) return;
+  MPI_Datatype real = MPI_DATATYPE_NULL;
+  if (MPI_Type_create_f90_real(18, MPI_UNDEFINED, &real) != MPI_SUCCESS || real == MPI_DATATYPE_NULL) return;
+  int size = 0;
+  MPI_Type_size(real, &size);
+  if (!CHECK_EQ(size, 16)) return;
+  MPI_File file;
+  if (!open_as("external32", real, 32 * check::rank, &file)) return;
+  const long double values[2] = {1.0L, -2.0L};
+  long double back[2] = {};
+  CHECK_OK(MPI_File_write_all(file, values, 2, real, MPI_STATUS_IGNORE));
+  CHECK_OK(MPI_File_read_at(file, 0, back, 2, real, MPI_STATUS_IGNORE));
+  CHECK(back[0] == values[0] && back[1] == values[1]);
+  CHECK_OK(MPI_File_close(&file));
+  check::barrier();
+  check::Bytes expected(32, 0);
+  expected[0] = 0x3F, expected[1] = 0xFF, expected[16] = 0xC0;
   const check::Bytes bytes = check::contents(scratch());
   if (CHECK(bytes.size() >= 32u)) CHECK_BYTES(bytes.data(), expected.data(), 32);
 }
@@ -276,6 +367,70 @@ TEST(external32_long_reads_short_at_the_end) {
     CHECK_OK(MPI_File_get_byte_offset(file, 3, &offset));
     CHECK_EQ(offset, 12);
   }
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(external32_counts_elements_of_a_cut_item) {
+  // An item and a half: a long and an int, then one more long.
+  struct Item {
+    long large;
+    int small;
+  };
+  check::make_file_for_all(scratch(), {0, 0, 0, 1, 0, 0, 0, 2, 0xFF, 0xFF, 0xFF, 0xFD});
+  int lengths[2] = {1, 1};
+  MPI_Datatype types[2] = {MPI_LONG, MPI_INT}, plain, item;
+  MPI_Aint places[2] = {offsetof(Item, large), offsetof(Item, small)};
+  MPI_Type_create_struct(2, lengths, places, types, &plain);
+  MPI_Type_create_resized(plain, 0, sizeof(Item), &item);
+  MPI_Type_commit(&item);
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_RDONLY, &file)) return;
+  CHECK_OK(set_view(file, 0, MPI_INT, MPI_INT, "external32"));
+  for (const Call& call : calls::all_calls()) {
+    if (call.pointer != calls::Pointer::at) continue;
+    Item back[3] = {{-1, -1}, {-1, -1}, {-1, -1}};
+    MPI_Status status;
+    const std::string what = name_of(call, Direction::read);
+    check::expect_success(transfer(call, Direction::read, file, 0, back, 3, item, &status), what.c_str(), __FILE__, __LINE__);
+    int elements = -1;
+    MPI_Get_elements(&status, item, &elements);
+    check::expect_equal(elements, 3, what.c_str(), __FILE__, __LINE__);
+    check::expect_equal(check::bytes_in(status), 2 * sizeof(long) + sizeof(int), what.c_str(), __FILE__, __LINE__);
+    CHECK(back[0].large == 1 && back[0].small == 2 && back[1].large == -3 && back[1].small == -1 && back[2].large == -1);
+  }
+  CHECK_OK(MPI_File_close(&file));
+  MPI_Type_free(&plain);
+  MPI_Type_free(&item);
+}
+
+TEST(external32_types_may_be_freed_in_flight) {
+  // Section 5.1.9: freeing a datatype does not disturb what uses it.  Large, so that the type is gone before the data is there.
+  constexpr int count = 1 << 20;
+  MPI_File file;
+  if (!open_as("external32", MPI_INT, MPI_Offset(4) * count * check::rank, &file)) return;
+  std::vector<int> values(2 * count), back;
+  for (int i = 0; i < 2 * count; ++i) values[static_cast<std::size_t>(i)] = i % 2 == 0 ? i ^ check::rank : -1;
+  for (const Call& call : calls::all_calls())
+    for (const Direction direction : {Direction::write, Direction::read}) {
+      if (call.pointer != calls::Pointer::at || call.large) continue;
+      if (call.style == calls::Style::blocking || call.style == calls::Style::collective) continue;
+      MPI_Datatype every_other;
+      MPI_Type_vector(count, 1, 2, MPI_INT, &every_other);
+      MPI_Type_commit(&every_other);
+      back.assign(2 * count, -1);
+      int* const memory = direction == Direction::write ? values.data() : back.data();
+      const std::string what = name_of(call, direction);
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_Status status;
+      const bool split = call.style == calls::Style::split;
+      check::expect_success(split ? split_begin(call, direction, file, 0, memory, 1, every_other)
+                                  : start(call, direction, file, 0, memory, 1, every_other, &request),
+                            what.c_str(), __FILE__, __LINE__);
+      MPI_Type_free(&every_other);
+      check::expect_success(split ? split_end(call, direction, file, memory, &status) : MPI_Wait(&request, &status), what.c_str(), __FILE__, __LINE__);
+      check::expect_equal(check::count_in(status, MPI_INT), count, what.c_str(), __FILE__, __LINE__);
+      if (direction == Direction::read) check::expect_bytes(back.data(), values.data(), 8u * count, what.c_str(), __FILE__, __LINE__);
+    }
   CHECK_OK(MPI_File_close(&file));
 }
 

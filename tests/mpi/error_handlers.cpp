@@ -3,6 +3,9 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <optional>
+#include <utility>
+
 #include "check.h"
 
 using check::open_on_world;
@@ -280,29 +283,89 @@ TEST(failed_nonblocking_call_is_reported_once) {
   CHECK_OK(MPI_File_close(&file));
 }
 
-TEST(failed_request_under_a_fatal_world_is_told_later) {
-  // The file's own handler wants to go on, MPI_COMM_WORLD's would end the job: the failure is in the status, and the next sync returns it.
+namespace {
+
+/// While it lives, writes behind the first 4 KiB of a file fail.
+class SmallFiles {
+ public:
+  SmallFiles() {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    struct rlimit small = before_;
+    small.rlim_cur = 4096;
+    std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  struct rlimit before_ {};
+};
+
+}  // namespace
+
+TEST(failed_request_that_was_freed_is_told_by_close) {
   if (!check::preloaded() || check::size > 1) return;
   MPI_File file;
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  const SmallFiles limit;
+  const std::vector<char> data(8192, 'x');
+  MPI_Request request;
+  CHECK_OK(MPI_File_iwrite_at(file, 1 << 20, data.data(), 8192, MPI_CHAR, &request));
+  CHECK_OK(MPI_Request_free(&request));
+  EXPECT_CLASS(MPI_File_close(&file), MPI_ERR_NO_SPACE);
+}
+
+TEST(failed_request_that_was_freed_is_told_by_sync) {
+  // Also where the program has called nothing of MPI since the access was over.
+  if (!check::preloaded() || check::size > 1) return;
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  const SmallFiles limit;
+  const std::vector<char> data(8192, 'x');
+  MPI_Request failing, behind;
+  CHECK_OK(MPI_File_iwrite_at(file, 1 << 20, data.data(), 8192, MPI_CHAR, &failing));
+  CHECK_OK(MPI_Request_free(&failing));
+  CHECK_OK(MPI_File_iwrite_at(file, 0, data.data(), 8, MPI_CHAR, &behind));
+  while (check::contents(scratch()).size() < 8) {}
+  EXPECT_CLASS(MPI_File_sync(file), MPI_ERR_NO_SPACE);
+  CHECK_OK(MPI_Wait(&behind, MPI_STATUS_IGNORE));
+  CHECK_OK(MPI_File_close(&file));
+}
+
+namespace {
+
+/// The file's own handler wants to go on, MPI_COMM_WORLD's would end the job: the failure is in the status, and the next sync or close returns it.
+void fail_under_fatal_world(bool told_by_close) {
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-  struct rlimit before, small;
-  getrlimit(RLIMIT_FSIZE, &before);
-  small = before;
-  small.rlim_cur = 4096;
-  std::signal(SIGXFSZ, SIG_IGN);
-  setrlimit(RLIMIT_FSIZE, &small);
+  std::optional<SmallFiles> limit(std::in_place);
   const std::vector<char> data(8192, 'x');
   MPI_Request request;
   CHECK_OK(MPI_File_iwrite_at(file, 1 << 20, data.data(), 8192, MPI_CHAR, &request));
   MPI_Status status;
   CHECK_OK(MPI_Wait(&request, &status));
   CHECK_EQ(check::count_in(status, MPI_CHAR), 0);
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, SIG_DFL);
-  EXPECT_CLASS(MPI_File_sync(file), MPI_ERR_NO_SPACE);
+  limit.reset();
+  if (!told_by_close) EXPECT_CLASS(MPI_File_sync(file), MPI_ERR_NO_SPACE);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  CHECK_OK(MPI_File_close(&file));
+  if (told_by_close)
+    EXPECT_CLASS(MPI_File_close(&file), MPI_ERR_NO_SPACE);
+  else
+    CHECK_OK(MPI_File_close(&file));
+}
+
+}  // namespace
+
+TEST(failed_request_under_a_fatal_world_is_told_later) {
+  if (!check::preloaded() || check::size > 1) return;
+  fail_under_fatal_world(false);
+  fail_under_fatal_world(true);
 }
 
 TEST_MAIN(MPI_THREAD_SINGLE)

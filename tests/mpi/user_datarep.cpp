@@ -2,12 +2,17 @@
 // ranks: 1 3
 #include "check.h"
 
+#include <atomic>
+#include <thread>
+
 using check::open_on_world;
 using check::scratch;
 
 namespace {
 
 int conversions_written = 0, conversions_read = 0, extents_asked = 0;
+std::atomic<int> conversions_elsewhere = 0;  // on another thread than the one that the program runs on
+const std::thread::id program_thread = std::this_thread::get_id();
 int extra = 4711;  // what extra_state points to
 
 /// The displacements of the ints of one item of `datatype`, which may be any type made of ints by the constructors used here.
@@ -61,6 +66,7 @@ int wide_extent(MPI_Datatype datatype, MPI_Aint* extent, void* state) {
 
 int wide_read(void* user, MPI_Datatype datatype, int count, void* filebuf, MPI_Offset position, void* state) {
   ++conversions_read;
+  if (std::this_thread::get_id() != program_thread) ++conversions_elsewhere;
   if (state != &extra) return MPI_ERR_OTHER;
   for (int i = 0; i < count; ++i) {
     int pair[2];
@@ -73,6 +79,7 @@ int wide_read(void* user, MPI_Datatype datatype, int count, void* filebuf, MPI_O
 
 int wide_write(void* user, MPI_Datatype datatype, int count, void* filebuf, MPI_Offset position, void* state) {
   ++conversions_written;
+  if (std::this_thread::get_id() != program_thread) ++conversions_elsewhere;
   if (state != &extra) return MPI_ERR_OTHER;
   for (int i = 0; i < count; ++i) {
     const int value = *int_at(user, datatype, position + i);
@@ -250,6 +257,114 @@ TEST(no_conversion_functions) {
   check::barrier();
   const check::Bytes bytes = check::contents(scratch());
   if (CHECK_EQ(bytes.size(), 8u * static_cast<unsigned>(check::size))) CHECK_BYTES(bytes.data() + 8 * check::rank, values, 8);
+}
+
+TEST(without_conversion_functions_data_is_native) {
+  // Section 14.5.3: without a function "the requested data access" is done in the native representation, whatever the extents are.
+  CHECK_OK(register_once("wide without functions", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, wide_extent, &extra));
+  MPI_File file;
+  if (!open_as("wide without functions", 16 * check::rank, MPI_INT, &file)) return;
+  const int values[4] = {check::rank, 77, -1, -2};
+  int back[4] = {-9, -9, -9, -9};
+  MPI_Status status;
+  CHECK_OK(MPI_File_write_all(file, values, 2, MPI_INT, &status));
+  CHECK_EQ(check::count_in(status, MPI_INT), 2);
+  CHECK_OK(MPI_File_read_at(file, 0, back, 2, MPI_INT, &status));
+  CHECK_EQ(check::count_in(status, MPI_INT), 2);
+  CHECK_BYTES(back, values, 8);
+  CHECK_EQ(back[2], -9);  // what lies behind the buffer
+  CHECK_EQ(back[3], -9);
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(types_may_be_freed_in_flight) {
+  CHECK_OK(register_once("wide", wide_read, wide_write, wide_extent, &extra));
+  constexpr int count = 1 << 14;
+  MPI_File file;
+  if (!open_as("wide", MPI_Offset(8) * count * check::rank, MPI_INT, &file)) return;
+  std::vector<int> values(2 * count), back(2 * count, -1);
+  for (int i = 0; i < 2 * count; ++i) values[static_cast<std::size_t>(i)] = i % 2 == 0 ? i ^ check::rank : -1;
+  for (const bool reading : {false, true})
+    for (const bool split : {false, true}) {
+      MPI_Datatype pair;
+      MPI_Type_create_resized(MPI_INT, 0, 8, &pair);
+      MPI_Type_commit(&pair);
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_Status status;
+      std::fill(back.begin(), back.end(), -1);
+      if (split)
+        CHECK_OK(reading ? MPI_File_read_at_all_begin(file, 0, back.data(), count, pair)
+                         : MPI_File_write_at_all_begin(file, 0, values.data(), count, pair));
+      else
+        CHECK_OK(reading ? MPI_File_iread_at(file, 0, back.data(), count, pair, &request)
+                         : MPI_File_iwrite_at(file, 0, values.data(), count, pair, &request));
+      MPI_Type_free(&pair);
+      if (split)
+        CHECK_OK(reading ? MPI_File_read_at_all_end(file, back.data(), &status) : MPI_File_write_at_all_end(file, values.data(), &status));
+      else
+        CHECK_OK(MPI_Wait(&request, &status));
+      CHECK_EQ(check::count_in(status, MPI_INT), count);
+      if (reading) CHECK_BYTES(back.data(), values.data(), 8u * count);
+    }
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(conversion_functions_run_on_the_threads_of_the_program) {
+  // They may call MPI, which below MPI_THREAD_MULTIPLE no other thread may.
+  CHECK_OK(register_once("wide", wide_read, wide_write, wide_extent, &extra));
+  MPI_File file;
+  if (!open_as("wide", 80 * check::rank, MPI_INT, &file)) return;
+  int values[10], back[10];
+  for (int i = 0; i < 10; ++i) values[i] = 100 * check::rank + i;
+  conversions_elsewhere = 0;
+  MPI_Request request;
+  MPI_Status status;
+  CHECK_OK(MPI_File_iwrite_at(file, 0, values, 10, MPI_INT, &request));
+  CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  CHECK_OK(MPI_File_iread_at(file, 0, back, 10, MPI_INT, &request));
+  // Asking does not end the request.  Under MPICH's it may never see that the access is over.
+  int done = 0;
+  for (int tries = 0; done == 0 && tries < 100; ++tries) CHECK_OK(MPI_Request_get_status(request, &done, &status));
+  if (done != 0) CHECK_EQ(check::count_in(status, MPI_INT), 10);
+  if (done != 0) CHECK_BYTES(back, values, sizeof values);
+  CHECK_OK(MPI_Wait(&request, &status));
+  CHECK_EQ(check::count_in(status, MPI_INT), 10);
+  CHECK_BYTES(back, values, sizeof values);
+  CHECK_OK(MPI_File_read_at_all_begin(file, 0, back, 10, MPI_INT));
+  CHECK_OK(MPI_File_read_at_all_end(file, back, &status));
+  CHECK_EQ(check::count_in(status, MPI_INT), 10);
+  CHECK_BYTES(back, values, sizeof values);
+  CHECK_EQ(conversions_elsewhere, 0);
+  CHECK_OK(MPI_File_close(&file));
+}
+
+TEST(every_form_of_completion_converts) {
+  // Data are converted when the program completes the request, also where it asks for no status.
+  CHECK_OK(register_once("wide", wide_read, wide_write, wide_extent, &extra));
+  MPI_File file;
+  if (!open_as("wide", 80 * check::rank, MPI_INT, &file)) return;
+  int values[10];
+  for (int i = 0; i < 10; ++i) values[i] = 100 * check::rank + i;
+  CHECK_OK(MPI_File_write_at(file, 0, values, 10, MPI_INT, MPI_STATUS_IGNORE));
+  for (int form = 0; form < 8; ++form) {
+    int back[2][5];
+    std::fill(&back[0][0], &back[0][0] + 10, -1);
+    MPI_Request requests[2];
+    for (int i = 0; i < 2; ++i) CHECK_OK(MPI_File_iread_at(file, 5 * i, back[i], 5, MPI_INT, &requests[i]));
+    int done = 0, count = 0, which[2];
+    for (int over = 0; over < 2;) switch (form) {
+        case 0: CHECK_OK(MPI_Wait(&requests[over++], MPI_STATUS_IGNORE)); break;
+        case 1: CHECK_OK(MPI_Test(&requests[over], &done, MPI_STATUS_IGNORE)); over += done; break;
+        case 2: CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE)); over = 2; break;
+        case 3: CHECK_OK(MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE)); over += 2 * done; break;
+        case 4: CHECK_OK(MPI_Waitany(2, requests, which, MPI_STATUS_IGNORE)); ++over; break;
+        case 5: CHECK_OK(MPI_Testany(2, requests, which, &done, MPI_STATUS_IGNORE)); over += done; break;
+        case 6: CHECK_OK(MPI_Waitsome(2, requests, &count, which, MPI_STATUSES_IGNORE)); over += count; break;
+        default: CHECK_OK(MPI_Testsome(2, requests, &count, which, MPI_STATUSES_IGNORE)); over += count; break;
+      }
+    CHECK_BYTES(back, values, sizeof values);
+  }
+  CHECK_OK(MPI_File_close(&file));
 }
 
 TEST(conversion_when_reading_only) {

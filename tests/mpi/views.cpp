@@ -169,14 +169,16 @@ TEST(extent_smaller_than_the_data) {
 TEST(view_resets_both_pointers) {
   MPI_File file;
   if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
-  CHECK_OK(MPI_File_seek(file, 10, MPI_SEEK_SET));
-  CHECK_OK(MPI_File_seek_shared(file, 20, MPI_SEEK_SET));
-  CHECK_OK(set_view(file, 0, MPI_INT, MPI_INT));
-  MPI_Offset position = -1;
-  CHECK_OK(MPI_File_get_position(file, &position));
-  CHECK_EQ(position, 0);
-  CHECK_OK(MPI_File_get_position_shared(file, &position));
-  CHECK_EQ(position, 0);
+  for (int view = 0; view < 4; ++view) {  // each time: what the pointers were two views ago counts as little
+    CHECK_OK(MPI_File_seek(file, 10 + view, MPI_SEEK_SET));
+    CHECK_OK(MPI_File_seek_shared(file, 20 + view, MPI_SEEK_SET));
+    CHECK_OK(set_view(file, 0, MPI_INT, MPI_INT));
+    MPI_Offset position = -1;
+    CHECK_OK(MPI_File_get_position(file, &position));
+    CHECK_EQ(position, 0);
+    CHECK_OK(MPI_File_get_position_shared(file, &position));
+    CHECK_EQ(position, 0);
+  }
   CHECK_OK(MPI_File_close(&file));
 }
 
@@ -364,6 +366,30 @@ TEST(arrays_over_all_ranks) {
   MPI_Type_free(&cyclic);
 }
 
+TEST(array_in_fortran_order_by_default_blocks) {
+  // Rows vary fastest and go to the ranks in blocks as large as they come out; all columns are everybody's.
+  const int rows = 4 * check::size, columns = 3;
+  int sizes[2] = {rows, columns}, how[2] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC};
+  int by[2] = {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG}, grid[2] = {check::size, 1};
+  MPI_Datatype part;
+  MPI_Type_create_darray(check::size, check::rank, 2, sizes, how, by, grid, MPI_ORDER_FORTRAN, MPI_INT, &part);
+  MPI_Type_commit(&part);
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  CHECK_OK(set_view(file, 0, MPI_INT, part));
+  std::vector<int> mine;
+  for (int column = 0; column < columns; ++column)
+    for (int row = 4 * check::rank; row < 4 * check::rank + 4; ++row) mine.push_back(column * rows + row);
+  CHECK_OK(MPI_File_write_all(file, mine.data(), static_cast<int>(mine.size()), MPI_INT, MPI_STATUS_IGNORE));
+  CHECK_OK(MPI_File_close(&file));
+  check::barrier();
+  std::vector<int> expected(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<int>(i);
+  const check::Bytes bytes = check::contents(scratch());
+  if (CHECK_EQ(bytes.size(), 4 * expected.size())) CHECK_BYTES(bytes.data(), expected.data(), bytes.size());
+  MPI_Type_free(&part);
+}
+
 TEST(sequential_displacement_current) {
   // A header by rank order, then a view that starts where the shared pointer is (section 14.3).
   MPI_File file;
@@ -392,6 +418,23 @@ TEST(sequential_displacement_current) {
       CHECK_EQ(got, 1000 + r);
     }
   }
+}
+
+TEST(displacement_current_counts_what_was_written_before_the_call) {
+  // The call is collective: what any rank wrote before its own call comes before the view, however early the others are.
+  constexpr int letters = 1000;
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, &file)) return;
+  const int last = check::size - 1;
+  char turn = 'x';
+  if (check::rank == 0 && last != 0) MPI_Send(&turn, 1, MPI_CHAR, last, 0, MPI_COMM_WORLD);
+  if (check::rank == last) {
+    if (last != 0) MPI_Recv(&turn, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < letters; ++i) CHECK_OK(MPI_File_write_shared(file, &turn, 1, MPI_CHAR, MPI_STATUS_IGNORE));
+  }
+  CHECK_OK(set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_BYTE, MPI_BYTE));
+  CHECK_EQ(view_of(file).displacement, letters);
+  CHECK_OK(MPI_File_close(&file));
 }
 
 TEST(displacement_current_needs_sequential) {
@@ -497,6 +540,19 @@ TEST(etypes_of_different_extent) {
   if (check::size == 1) return;
   MPI_Datatype mine = check::rank == 0 ? MPI_DOUBLE : MPI_INT;
   EXPECT_REFUSED(0, mine, mine, {MPI_ERR_NOT_SAME, MPI_ERR_ARG, MPI_ERR_TYPE});
+}
+
+TEST(etypes_of_one_extent_may_differ_in_size) {
+  // The standard asks the extent alone to be the same on all ranks (section 14.3).
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  MPI_Datatype half;
+  MPI_Type_create_resized(MPI_SHORT, 0, sizeof(int), &half);
+  half = committed(half);
+  const MPI_Datatype mine = check::rank == 0 ? MPI_INT : half;
+  CHECK_OK(set_view(file, 0, mine, mine));
+  CHECK_OK(MPI_File_close(&file));
+  MPI_Type_free(&half);
 }
 
 TEST(bad_view_on_one_rank_fails_everywhere) {

@@ -126,6 +126,14 @@ TEST(External32, LongDoubleIsBinary128) {
   EXPECT_TRUE(std::isnan(value_of<long double>(external_bytes(std::nanl(""), {kLongDouble, 16}), kLongDouble)));
 }
 
+TEST(External32, ALongDoubleWithItsFirstBitAndTheLeastExponentIsTheLeastNormalNumber) {
+  // The processor never makes it, but takes it for 2^-16382.
+  const unsigned char bits[16] = {0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0x80};
+  long double odd;
+  std::memcpy(&odd, bits, sizeof odd);
+  EXPECT_EQ(value_of<long double>(external_bytes(odd, {kLongDouble, 16}), kLongDouble), -std::numeric_limits<long double>::min());
+}
+
 TEST(External32, ALongDoubleWithoutItsFirstBitIsNotANumber) {
   unsigned char bits[16] = {0, 0, 0, 0, 0, 0, 0, 0x40, 0xFF, 0x3F};
   long double invalid;
@@ -267,6 +275,29 @@ TEST(Conversion, OfBuffersDescribedDifferentlyFails) {
             Code::kConversion);
   EXPECT_EQ(Conversion(*elementary(3, Element::kSigned), number, 1).to_external32(buffer.data(), packed.data(), 64).status().code(),
             Code::kUnsupported);
+}
+
+TEST(Conversion, WholeElementsOfACutItem) {
+  // A long, an int and two bytes: 4 + 4 + 2 bytes outside, 8 + 4 + 2 in memory, where gaps do not count.
+  const Type number = *elementary(8, Element::kSigned), small = *elementary(4, Element::kSigned), letter = *elementary(1, Element::kCharacter);
+  const Offset lengths[] = {1, 1, 2}, in_memory[] = {0, 8, 20}, outside[] = {0, 4, 8};
+  const Type native_parts[] = {number, small, letter}, external_parts[] = {small, small, letter};
+  const Type native = *structure(lengths, in_memory, native_parts), external = *structure(lengths, outside, external_parts);
+  const Offset counts[] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 3, 4}, bytes[] = {0, 0, 0, 0, 8, 8, 8, 8, 12, 13, 14};
+  for (Offset arrived = 0; arrived <= 10; ++arrived) {
+    const WholeElements whole = whole_elements(native, external, arrived);
+    EXPECT_EQ(whole.count, counts[arrived]) << arrived;
+    EXPECT_EQ(whole.native_bytes, bytes[arrived]) << arrived;
+  }
+}
+
+TEST(Conversion, WholeElementsOfAnItemOfManyGigabytes) {
+  constexpr Offset kMany = Offset{1} << 33;
+  const Type native = *contiguous(kMany, *elementary(8, Element::kSigned));
+  const Type external = *hvector(kMany, 1, 6, *elementary(4, Element::kSigned));  // where they lie outside does not matter
+  const WholeElements whole = whole_elements(native, external, 4 * (kMany - 1) + 3);
+  EXPECT_EQ(whole.count, kMany - 1);
+  EXPECT_EQ(whole.native_bytes, 8 * (kMany - 1));
 }
 
 TEST(Conversion, OfNothingIsNothing) {

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -315,6 +316,28 @@ def test_a_bed_that_fails_half_way_is_taken_down(tmp_path, monkeypatch, error):
     with pytest.raises(type(error)):
         beds.up(BED, print)
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("by_another_thread", [False, True])
+def test_signals_wait_until_what_must_not_be_disturbed_is_over(by_another_thread):
+    """Threads of libraries do not mask signals: one of them may be given what was meant to wait."""
+    told = threading.Event()
+    other = threading.Thread(target=told.wait)
+    other.start()
+    over = False
+    try:
+        with pytest.raises(beds.Ended), beds.signals_as_exceptions():
+            with beds.undisturbed():
+                signal.pthread_kill((other if by_another_thread else threading.main_thread()).ident, signal.SIGTERM)
+                until = time.monotonic() + 0.2
+                while time.monotonic() < until:
+                    pass
+                over = True
+            pytest.fail("the signal was lost")
+    finally:
+        told.set()
+        other.join()
+    assert over
 
 
 def test_gluster_that_fails_says_what_the_daemon_said(monkeypatch):

@@ -20,6 +20,7 @@ from penstock.testbed.layout import HEAD, Bed, Step
 SECONDS_TO_START = 60
 SECONDS_TO_END = 20
 _PAUSE = 0.02
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _TOOLS = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -126,8 +127,8 @@ def signals_as_exceptions() -> Iterator[None]:
         raise Ended(number)
 
     before: dict[signal.Signals, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) != signal.SIG_IGN:
+    for number in _ENDING:
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: somebody's own, not set from Python
             before[number] = signal.signal(number, end)
     try:
         yield
@@ -138,12 +139,27 @@ def signals_as_exceptions() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Signals wait while a bed is taken down."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+    """Signals wake nobody up while a bed is taken down; those that came are there when it is over.  To be called by the main thread.
+
+    Masked for this thread and for the tools that it starts.  A thread of some library may still be given one, and its handler would run here: so handlers
+    only note it.
+    """
+    came: list[int] = []
+    handlers: dict[int, Any] = {}
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
+        for number in _ENDING:
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                handlers[number] = signal.signal(number, lambda noted, _frame: came.append(noted))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            for number in came:
+                signal.raise_signal(number)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
 def up(

@@ -107,10 +107,11 @@ void wait_for_device(int descriptor, off_t offset, std::size_t bytes, std::int64
     const std::uint64_t begin = penstock::store::place_of(file, offset);
     if (recent_ends.continues(begin, begin + bytes)) state.head.store(begin, std::memory_order_relaxed);
   }
+  std::int64_t own = began;
   std::int64_t done = began;
   for (std::size_t moved = 0; moved < bytes;) {
     const std::size_t part = std::min(bytes - moved, kRequestBytesMax);
-    done = penstock::store::take_request(options.profile, state, done, file, offset + static_cast<off_t>(moved), part);
+    done = penstock::store::take_request(options.profile, state, began, file, offset + static_cast<off_t>(moved), part, own);
     moved += part;
   }
   if (done > now_ns()) sleep_until(done);

@@ -215,8 +215,8 @@ def _network(lines: Sequence[Line], out: Result) -> None:
             out.measurements[f"agreement_{name}"] = {name: one[name] for name in ("ranks", "seconds")}
 
 
-def _times_faster(lines: Sequence[Line], write: bool, cached: bool) -> tuple[float, list[dict[str, Any]]] | None:
-    """How much more all ranks move than one, the median over sizes and orders."""
+def _times_faster(lines: Sequence[Line], write: bool, cached: bool) -> list[dict[str, Any]]:
+    """How much more all ranks move than one, for every size and order."""
     rows = []
     for many in of_kind(lines, "access", write=write, cached=cached):
         alone = of_kind(
@@ -225,7 +225,22 @@ def _times_faster(lines: Sequence[Line], write: bool, cached: bool) -> tuple[flo
         if many["ranks"] > 1 and alone:
             times = many["bytes_per_second"] / alone[0]["bytes_per_second"]
             rows.append({name: many[name] for name in ("random", "size_bytes", "ranks")} | {"times": round(times, 3)})
-    return (max(1.0, statistics.median(row["times"] for row in rows)), rows) if rows else None
+    return rows
+
+
+def _typical_times(rows: Sequence[dict[str, Any]]) -> float:
+    return max(1.0, statistics.median(row["times"] for row in rows))
+
+
+def _device_times(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Of small requests, of which a device may work on several at once; and of large ones, where it is the bytes that take their time.
+
+    At random places: ranks that read in order come between one another, and each loses what going on would have saved.
+    """
+    elsewhere = [row for row in rows if row["random"]]
+    sizes = sorted(row["size_bytes"] for row in elsewhere)
+    small, large = ([row for row in elsewhere if row["size_bytes"] == size] for size in (sizes[0], sizes[-1]))
+    return _typical_times(small), _typical_times(large)
 
 
 def _storage(lines: Sequence[Line], out: Result) -> None:
@@ -251,9 +266,13 @@ def _storage(lines: Sequence[Line], out: Result) -> None:
             out.measurements[f"{kind}_random_{name}"] = [
                 {"size_bytes": size, "seconds": seconds} for size, seconds in elsewhere
             ]
-            if (faster := _times_faster(lines, write, cached)) is not None:
-                out.figures[f"{section}.{kind}_ranks"] = faster[0]
-                out.measurements[f"{kind}_{name}_all_ranks"] = faster[1]
+            if faster := _times_faster(lines, write, cached):
+                out.measurements[f"{kind}_{name}_all_ranks"] = faster
+                if cached:
+                    out.figures[f"{section}.cached_ranks"] = _typical_times(faster)
+                elif any(row["random"] for row in faster):
+                    ranks, streams = _device_times(faster)
+                    out.figures |= {f"{section}.device_ranks": ranks, f"{section}.device_streams": streams}
         for one in of_kind(lines, "access", write=write, cached=True, ranks=1, size_bytes=8):
             out.figures[f"{section}.cached_call"] = one["seconds"]
 

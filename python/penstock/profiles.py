@@ -15,11 +15,14 @@ from typing import Any
 
 from penstock import paths
 from penstock.failure import UNREADABLE, USAGE, Failure
+from penstock.testbed import devices
 
 VERSION = 1
 FOR_PEOPLE = ("profile", "measurements")
 LARGEST_BYTES = 1 << 20
 LONGEST_SHOWN = 200
+EMULATED = "emulated "
+UNLIMITED_RANKS = 1e6
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -54,6 +57,8 @@ class Profile:
 
     def said(self) -> str:
         """What a user is told about where figures come from."""
+        if self.name.startswith(EMULATED):
+            return f"what the {self.name.removeprefix(EMULATED)} that the library pretends is set to"
         if not self.measured:
             return f"the built-in profile {self.name}: nothing was calibrated here"
         missing = [key for key in self.figures if key not in self.own]
@@ -213,10 +218,32 @@ def stored() -> list[Profile]:
     return found
 
 
+def _pretended(name: str) -> Profile | None:
+    """What files are planned with on a device of table/devices.toml that the library pretends (PENSTOCK_EMULATE), as reports name it."""
+    if not name.startswith(EMULATED):
+        return None
+    device = devices.profiles().get(name.removeprefix(EMULATED))
+    if device is None:
+        return None
+    latency, requests = device.random_latency_us * 1e-6, device.requests_per_second
+    figures = dict(built_in("ssd").figures) | {"file.cached": 0.0, "file.sync": latency}
+    for section in ("storage.read", "storage.write"):
+        figures |= {
+            f"{section}.device_call": device.sequential_latency_us * 1e-6,
+            f"{section}.device_random_call": latency,
+            f"{section}.device_per_byte": 1e-6 / device.megabytes_per_second,
+            f"{section}.device_ranks": max(1.0, latency * requests) if requests else UNLIMITED_RANKS,
+            f"{section}.device_streams": 1.0,
+        }
+    return Profile(name, figures, measured=False)
+
+
 def load(name: str) -> Profile:
-    """A built-in one, one of this user's by its name, or a file."""
+    """A built-in one, that of a pretended device ("emulated hdd"), one of this user's by its name, or a file."""
     if name in built_in_names():
         return built_in(name)
+    if (pretended := _pretended(name)) is not None:
+        return pretended
     path = Path(name)
     if path.suffix == ".toml" or os.sep in name or _is_file(path):
         return read(path)

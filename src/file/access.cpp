@@ -313,7 +313,7 @@ bool File::better_alone(const plan::Accessed& all, bool write, int aggregators, 
   // What rank 0 found: a rank that has not opened the file yet knows no traits of its own.
   const plan::StoreFacts facts{.can_map = facts_.maps, .maps_coherent = facts_.maps, .node_local = facts_.node_local};
   const plan::Together together =
-      plan::estimate_together(all, write, planned, facts, setting_, placings_[present_].rules, placings_[present_].local_per_node, aggregators);
+      plan::estimate_together(all, write, planned, facts, sieve_reads_, setting_, placings_[present_].rules, placings_[present_].local_per_node, aggregators);
   if (!learns_together_) return together.alone.seconds <= together.gathered.seconds;
   const plan::Signature signature = plan::signature_of(write, all.fresh, all.bytes, all.pieces, all.end - all.first);
   const std::array<plan::Estimate, 2> both = {together.alone, together.gathered};
@@ -327,7 +327,7 @@ int File::better_arrangement(const plan::Accessed& all, bool write) {
   if (best == present_) return -1;
   const plan::Placing& placing = placings_[best];
   const int aggregators = plan::worthwhile_aggregators(all, write, setting_, placing.rules, placing.local_per_node);
-  const plan::Together there = plan::estimate_together(all, write, true, {}, setting_, placing.rules, placing.local_per_node, aggregators);
+  const plan::Together there = plan::estimate_together(all, write, true, {}, sieve_reads_, setting_, placing.rules, placing.local_per_node, aggregators);
   return there.alone.seconds <= there.gathered.seconds ? -1 : static_cast<int>(best);
 }
 

@@ -45,6 +45,7 @@ struct OpenNotice {
   plan::Setting setting;
   bool learns = false;
   bool keeps_learned = false;
+  hints::Switch sieve_reads = hints::Switch::kAutomatic;
   bool knows_together = false;  ///< what was learned of collective accesses before
 };
 static_assert(std::is_trivially_copyable_v<OpenNotice> && std::is_trivially_copyable_v<Learned>, "sent as bytes");
@@ -173,10 +174,11 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
     if (local.ok()) file->choose_profile(notice.facts, notice.setting.figures);
     notice.learns = hints.learn != hints::Switch::kDisable;
     notice.keeps_learned = hints.learn == hints::Switch::kEnable;
+    notice.sieve_reads = hints.sieve_reads;
     // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks, or the device is
     // slow and nothing stands before it.
     const bool cached = notice.setting.figures.file.cached != 0;
-    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local
+    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local || !cached
                                               : ranks.size > 1 && (!cached || plan::may_gather_on_a_node(ranks.size, processors()));
     notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && may_pay;
     if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
@@ -197,6 +199,7 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
   file->setting_.ranks_in_node = group.topology().ranks_in_node;
   file->learns_together_ = notice.learns;
   file->keeps_learned_ = notice.keeps_learned;
+  file->sieve_reads_ = notice.sieve_reads;
   const comm::Topology& topology = group.topology();
   const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
   file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
@@ -226,7 +229,9 @@ Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store
 }
 
 void File::choose_profile(OpenedFacts& facts, model::Figures& figures) {
-  const FoundProfile found = find_profile(hints().profile, path_, facts.file_system, facts.node_local);
+  const std::optional<store::Pace>& pace = store_file_->traits().pace;
+  const FoundProfile found = pace && hints().profile.empty() ? FoundProfile{profile_of(*pace, facts.file_system, facts.node_local), {}}
+                                                             : find_profile(hints().profile, path_, facts.file_system, facts.node_local);
   if (remark_.empty()) remark_ = found.remark;
   figures = found.profile.figures;
   std::strncpy(facts.profile, found.profile.name.c_str(), sizeof facts.profile - 1);

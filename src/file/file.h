@@ -297,6 +297,9 @@ class File {
   [[nodiscard]] LikeFiles like_files(const OpenedFacts& facts, const store::Identity& identity) const;
   [[nodiscard]] std::span<const plan::Experience::Known> learned_together() const;
   bool keeps_learned_ = false;  ///< rank 0's hint
+  /// Rank 0's hint when the file was opened, by which collective accesses are judged: of those in force now ranks may have different ones, and a rank may be
+  /// given others while its access is under way in the background.
+  hints::Switch sieve_reads_ = hints::Switch::kAutomatic;
   [[nodiscard]] bool learns() const { return hints().learn != hints::Switch::kDisable; }
   [[nodiscard]] bool tries_gathering();
   void note_gathering(bool declined);

@@ -123,4 +123,19 @@ FoundProfile find_profile(const std::string& wanted, const std::string& path, co
   }
 }
 
+model::Profile profile_of(const store::Pace& pace, const std::string& file_system, bool node_local) {
+  model::Profile profile = *model::built_in_profile(model::built_in_for(file_system, node_local));
+  profile.name = file_system;
+  profile.figures.file.cached = 0;
+  profile.figures.file.sync = pace.random_call_seconds;
+  for (model::Storage* storage : {&profile.figures.storage_read, &profile.figures.storage_write}) {
+    storage->device_call = pace.call_seconds;
+    storage->device_random_call = pace.random_call_seconds;
+    storage->device_per_byte = pace.per_byte_seconds;
+    storage->device_ranks = pace.requests_at_once;
+    storage->device_streams = 1;
+  }
+  return profile;
+}
+
 }  // namespace penstock::file

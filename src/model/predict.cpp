@@ -21,8 +21,10 @@ constexpr double kConvoy = 0.1;
 constexpr double kCrowded = 2;
 /// Until a rank that waits has a processor again, where there are more ranks than processors.  Of the scheduler, about the same on all machines.
 constexpr double kWake = 15e-6;
-/// A team's members read a window together, up to so many of them (strategy/two_phase.cpp).
-constexpr double kReadersMost = 4;
+/// More members of a team than that do not make a node's storage client faster, and each has to open the file.
+constexpr int kReadersMost = 4;
+/// What each of them reads at least (strategy/member.cpp).
+constexpr double kReadLeast = 128.0 * 1024;
 
 /// Binary logarithm, rounded up.  By hand: ranks on different processors must come to the very same seconds, which libraries' logarithms do not promise.
 double steps(double of) {
@@ -67,7 +69,8 @@ struct Scene {
     bool write;
   };
   /// Page cache: processor time, of which no more goes on at once than there are processors, nor than the file system lets in (cached_ranks: 1 where
-  /// it locks the file for every write).  Device: latency and bytes of requests, of no more ranks at once than make it faster (device_ranks).
+  /// it locks the file for every write).  Device: latency and bytes of requests, of no more ranks at once than it works on (device_ranks), and no sooner than
+  /// the bytes of all get through (device_streams: of so many times what one rank gets).
   [[nodiscard]] double accessing(const Access& access) const {
     const Storage& storage = access.write ? figures.storage_write : figures.storage_read;
     if (cached) {
@@ -77,8 +80,13 @@ struct Scene {
       const double convoy = access.write && access.of_a_node > at_once ? 1 + kConvoy * steps(access.of_a_node) : 1;
       return each * access.of_a_node / std::max(1.0, at_once) * convoy;
     }
-    const double each = access.calls * (access.random ? storage.device_random_call : storage.device_call) + access.bytes * storage.device_per_byte;
-    return each * access.accessors / std::max(1.0, std::min(access.accessors, storage.device_ranks));
+    // Where several ranks take turns, whose requests lie apart, none goes on where the one before it ended.  Nor does anybody's first.
+    const bool elsewhere = access.random || access.accessors > 1;
+    const double each = storage.device_random_call + (access.calls - 1) * (elsewhere ? storage.device_random_call : storage.device_call) +
+                        access.bytes * storage.device_per_byte;
+    const double worked_on = std::max(1.0, std::min(access.accessors, storage.device_ranks));
+    const double through = std::max(1.0, std::min(access.accessors, storage.device_streams));
+    return std::max(each / worked_on, access.bytes * storage.device_per_byte / through) * access.accessors;
   }
 
   /// What every collective call ends with: all ranks agree on its verdict, in steps inside and between nodes (network.*.step).
@@ -201,7 +209,8 @@ double at_file(const Scene& scene, const Flow& flow) {
   const double bytes = (scene.work.write ? scene.work.bytes : whole) / flow.aggregators;
   const double stretches = scene.work.write && holes ? std::max(flow.rounds, scene.work.pieces / flow.aggregators) : flow.rounds;
   if (scene.work.write) return scene.accessing({flow.aggregators, flow.of_a_node, stretches, bytes, holes, true});
-  const double readers = std::min(flow.members, kReadersMost);
+  const double most = std::min<double>(flow.members, readers_most(scene.figures));
+  const double readers = std::clamp(std::floor(whole / flow.aggregators / flow.rounds / kReadLeast), 1.0, std::max(1.0, std::floor(most)));
   return scene.accessing({flow.aggregators * readers, flow.of_a_node * readers, std::max(1.0, stretches / readers), bytes / readers, false, false});
 }
 
@@ -245,6 +254,11 @@ Seconds aggregated(const Scene& scene, const Candidate& candidate) {
 }
 
 }  // namespace
+
+int readers_most(const Figures& figures) {
+  if (figures.file.cached != 0) return kReadersMost;
+  return static_cast<int>(std::clamp<double>(figures.storage_read.device_ranks, 1, kReadersMost));
+}
 
 Seconds predict(const Figures& figures, const Workload& work, const Candidate& candidate) {
   const Scene scene(figures, work);

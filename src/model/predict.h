@@ -56,6 +56,10 @@ struct Seconds {
   [[nodiscard]] double sum() const { return file + copy + gather + merge + exchange + communicate + wait; }
 };
 
+/// How many members of a team read a window together, at most.  Behind a page cache they share processors' work; of a device, no more than it works on at once:
+/// one that has a single head would only go back and forth between them.
+int readers_most(const Figures& figures);
+
 /// O(log(ranks)), and the same to the last bit on every rank: only what IEEE 754 rounds exactly.  Requires: ranks, nodes, processors, aggregators > 0;
 /// what cannot be (mapped where `file.cached` is 0 and the store maps nothing) is for the caller to leave out.  Terms and where their figures come from: see the functions in predict.cpp.
 Seconds predict(const Figures& figures, const Workload& work, const Candidate& candidate);

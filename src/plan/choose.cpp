@@ -116,16 +116,19 @@ model::Candidate gathering(const DomainRules& rules, int local_per_node, int agg
 
 }  // namespace
 
-Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, const Setting& setting, const DomainRules& rules,
-                           int local_per_node, int aggregators) {
+Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, hints::Switch sieve_reads, const Setting& setting,
+                           const DomainRules& rules, int local_per_node, int aggregators) {
   const model::Workload work = workload_of(all, write, planned, setting);
-  Together together{{Way::kIndependent, model::predict(setting.figures, work, {.way = Way::kIndependent}).sum()}, {}};
+  const auto seconds_of = [&](Way way) { return model::predict(setting.figures, work, {.way = way}).sum(); };
+  const bool only_sieved = !write && sieve_reads == hints::Switch::kEnable;
+  const Way first = only_sieved ? Way::kSieved : Way::kIndependent;
+  Together together{{first, seconds_of(first)}, {}};
   const auto consider = [&](Way way) {
-    const double seconds = model::predict(setting.figures, work, {.way = way}).sum();
+    const double seconds = seconds_of(way);
     if (seconds < together.alone.seconds) together.alone = {way, seconds};
   };
-  if (can_map(facts) && facts.node_local) consider(Way::kMapped);
-  if (!write) consider(Way::kSieved);
+  if (!only_sieved && can_map(facts) && facts.node_local) consider(Way::kMapped);
+  if (!write && sieve_reads == hints::Switch::kAutomatic) consider(Way::kSieved);
   const model::Candidate gathered = gathering(rules, local_per_node, aggregators);
   together.gathered = {gathered.way, model::predict(setting.figures, work, gathered).sum()};
   return together;

@@ -71,9 +71,10 @@ struct Together {
   Estimate alone;
   Estimate gathered;
 };
-/// The same on all ranks that pass the same.  `local_per_node`: local aggregators; 0: every rank is one.  `aggregators`: how many global ones take part.
-Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, const Setting& setting, const DomainRules& rules,
-                           int local_per_node, int aggregators);
+/// The same on all ranks that pass the same: `sieve_reads` must be some rank's hint for all of them.  `local_per_node`: local aggregators; 0: every rank is one.
+/// `aggregators`: how many global ones take part.
+Together estimate_together(const Accessed& all, bool write, bool planned, const StoreFacts& facts, hints::Switch sieve_reads, const Setting& setting,
+                           const DomainRules& rules, int local_per_node, int aggregators);
 
 /// How many of the global aggregators take part where the file is not striped: all where somebody asked for a number, else so many that the call takes
 /// least once its plan is kept; of numbers that take as long, the least.  The same on all ranks that pass the same.  O(log^2) predictions.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,6 +25,14 @@ struct Transfer {
   std::size_t done = 0;
 };
 
+/// How fast a store is that knows it, whatever stands behind it.
+struct Pace {
+  double call_seconds = 0;         ///< of a request that goes on where the last one ended
+  double random_call_seconds = 0;  ///< of one elsewhere
+  double per_byte_seconds = 0;     ///< of all users together
+  double requests_at_once = 1;     ///< it works on
+};
+
 /// What planning may know of a store: facts, never the driver's name.
 struct Traits {
   std::string file_system;    ///< for reports only: "tmpfs", "ext4", "lustre", "memory" ...
@@ -36,6 +45,7 @@ struct Traits {
   bool node_local = false;              ///< only this node can write the file: the page cache is the truth
   bool coherent_between_nodes = false;  ///< a finished write is seen by a later read on another node
   bool range_locks = false;             ///< lock_range() works
+  std::optional<Pace> pace;             ///< no: it is what a calibration profile says
   bool can_read_back = true;            ///< a file opened for writing can be read too (no: permissions forbid it)
 };
 

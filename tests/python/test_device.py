@@ -123,7 +123,7 @@ def test_a_probe_that_is_ended_keeps_no_file_open(tmp_path, monkeypatch):
 
     def ended(*words):
         opened.append(plain(*words))
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)  # SIGINT is ignored in the background of a shell
         return opened[-1]
 
     def mounted(_device, _profile, source, at, _path_us):

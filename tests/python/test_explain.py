@@ -278,13 +278,15 @@ def test_bad_lines_are_findings_and_an_empty_report_is_told(on_reports, command)
 
 
 @pytest.mark.parametrize("command", ["explain", "predict"])
-@pytest.mark.parametrize("name", ["x" * 5000, "/dev/zero", "a\0b", "\x1b[31m", "/", "nvm"])
+@pytest.mark.parametrize(
+    "name", ["x" * 5000, "/dev/zero", "a\0b", "\x1b[31m", "/", "emulated tape", "nvm", "emulated hdd"]
+)
 def test_the_profile_that_a_report_names(on_reports, command, name):
     done = on_reports(command, report_line(file_system="ext4", profile=name), options=["--json"])
     assert done.returncode == 0, done.stderr[-2000:]
     (file,) = json.loads(done.stdout)["files"]
     used = file["profile"] if command == "explain" else file["predictions"][0]["alternatives"][0]["profile"]
-    assert used == "nvm" if name == "nvm" else used in profiles.built_in_names()
+    assert used == name if name in ("nvm", "emulated hdd") else used in profiles.built_in_names()
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("4k", 4096), ("2M", 2 << 20), ("1g", 1 << 30), ("3t", 3 << 40)])

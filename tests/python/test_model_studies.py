@@ -94,6 +94,10 @@ def test_rates_of_a_profile_in_the_papers_terms():
         paper.mb_per_second(profile, True, random, 4096, ranks, 2, True) for random, ranks in ((0, 1), (1, 1), (1, 9))
     ]
     assert device[1] < device[0] and device[2] == pytest.approx(device[1] * get["storage.write.device_ranks"])
+    bytes_alone = 1 / get["storage.write.device_per_byte"] / (1 << 20)
+    assert paper.mb_per_second(profile, True, True, 1 << 20, 4, 2, True) == pytest.approx(bytes_alone), (
+        "one stream has all of it"
+    )
     fresh = paper.mb_per_second(profile, True, False, 1 << 20, 1, 2, durable=False)
     assert 1 / fresh == pytest.approx(
         get["storage.write.cached_call"] + (1 << 20) * get["storage.write.cached_per_byte"] + 256 * get["file.new_page"]

@@ -16,6 +16,20 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "penstock/profiles"
 
 
+def test_a_device_that_the_library_pretends_has_a_profile_of_its_own():
+    """As file/profiles.cpp makes it of PENSTOCK_EMULATE."""
+    hdd = profiles.load("emulated hdd")
+    assert hdd.figures["file.cached"] == 0 and "pretends" in hdd.said()
+    for section in ("storage.read", "storage.write"):
+        assert hdd.figures[f"{section}.device_random_call"] == pytest.approx(8e-3)
+        assert hdd.figures[f"{section}.device_per_byte"] == pytest.approx(1 / 120e6)
+        assert hdd.figures[f"{section}.device_ranks"] == pytest.approx(1.2), "150 in a second, of 8 ms each"
+        assert hdd.figures[f"{section}.device_streams"] == 1
+    assert profiles.load("emulated nvm").figures["storage.read.device_ranks"] > 1e4
+    with pytest.raises(Failure, match="emulated tape"):
+        profiles.load("emulated tape")
+
+
 def test_fields_of_the_table_are_named_once_and_permit_what_is_built_in():
     keys = [one.key for one in profiles.fields()]
     assert len(keys) == len(set(keys)) > 20

@@ -86,7 +86,7 @@ Accessed dealt_out(Offset bytes, Offset piece) {
 }
 
 bool gathers(const Accessed& all, bool write, const StoreFacts& facts, const Setting& setting) {
-  const Together together = estimate_together(all, write, true, facts, setting, {.aggregators = setting.nodes, .window_bytes = kMiB}, 1, setting.nodes);
+  const Together together = estimate_together(all, write, true, facts, hints::Switch::kAutomatic, setting, {.aggregators = setting.nodes, .window_bytes = kMiB}, 1, setting.nodes);
   return together.gathered.seconds < together.alone.seconds;
 }
 
@@ -137,7 +137,7 @@ TEST(Choose, AggregatorsArePlacedAsPaysForThePattern) {
     const auto seconds_by = [&](std::size_t placing) {
       const DomainRules& rules = placings[placing].rules;
       const int local = placings[placing].local_per_node;
-      return estimate_together(small, write, true, {}, nodes, rules, local, worthwhile_aggregators(small, write, nodes, rules, local)).gathered.seconds;
+      return estimate_together(small, write, true, {}, hints::Switch::kAutomatic, nodes, rules, local, worthwhile_aggregators(small, write, nodes, rules, local)).gathered.seconds;
     };
     for (std::size_t present = 0; present < placings.size(); ++present) {
       const std::size_t chosen = best_placing(small, write, nodes, placings, present);
@@ -160,6 +160,27 @@ TEST(Choose, AsManyAggregatorsTakePartAsPay) {
   EXPECT_EQ(aggregators(dealt_out(4096, 64), true, rules), 32);
   rules = {.aggregators = 32, .stripe_bytes = kMiB, .stripe_count = 8};
   EXPECT_EQ(aggregators(dealt_out(4096, 64), true, rules), 32) << "those follow from the stripes";
+}
+
+TEST(Choose, RanksThatReadAloneSieveAsHintsPermit) {
+  Accessed all;
+  all.first = 0;
+  all.end = all.rank_span = kMiB;
+  all.bytes = kMiB;
+  all.pieces = 4096;
+  all.told_bytes = 100;
+  Setting setting = setting_of("hdd", 4);
+  setting.figures.file.cached = 0;
+  const auto alone = [&](hints::Switch sieve_reads, bool write) {
+    return estimate_together(all, write, true, {}, sieve_reads, setting, {.aggregators = 1, .window_bytes = kMiB}, 1, 1).alone.way;
+  };
+  EXPECT_EQ(alone(hints::Switch::kAutomatic, false), Way::kSieved) << "256 bytes here and there, of a disk";
+  EXPECT_EQ(alone(hints::Switch::kDisable, false), Way::kIndependent);
+  EXPECT_EQ(alone(hints::Switch::kAutomatic, true), Way::kIndependent);
+  all.pieces = 4;
+  all.rank_span = kMiB / 4;
+  setting.figures.storage_read.device_random_call = 0;
+  EXPECT_EQ(alone(hints::Switch::kEnable, false), Way::kSieved) << "asked for, whatever it takes";
 }
 
 TEST(Choose, HintsForceWhatIsSafe) {

@@ -88,6 +88,11 @@ TEST(ParseDevice, SaysWhichWordIsWrong) {
   EXPECT_NE(parse_device("tape").status().text().find("hdd, ssd, nvm"), std::string_view::npos);
 }
 
+/// One request of a user who asked for nothing before.
+std::int64_t take_request(const DeviceProfile& profile, DeviceState& state, std::int64_t now_ns, std::uint64_t file, Offset offset, std::size_t bytes) {
+  return take_request(profile, state, now_ns, file, offset, bytes, now_ns);
+}
+
 TEST(Device, BytesOfAllUsersShareTheRate) {
   const DeviceProfile profile = profile_of("rate=100");
   DeviceState state;
@@ -143,6 +148,31 @@ TEST(Device, RequestsAreCountedBesideTheBytesWhereThereIsNoHead) {
   EXPECT_EQ(last, kBegin + 10 * kMs) << "in a row or not";
   DeviceState other;
   EXPECT_NEAR(static_cast<double>(take_request(profile, other, kBegin, 1, 0, 1'000'000) - kBegin), 10.0 * kMs, 10) << "not both times one after the other";
+}
+
+TEST(Device, UsersThatBookSeveralRequestsAtOnceWaitAtTheSameTime) {
+  const DeviceProfile profile = profile_of("rate=1000,iops=50000,latency=100");
+  DeviceState state;
+  const auto forty_of = [&](std::uint64_t user) {
+    std::int64_t own = kBegin;
+    std::int64_t done = kBegin;
+    for (Offset request = 0; request < 40; ++request) done = take_request(profile, state, kBegin, user, request << 20, 1000, own);
+    return done;
+  };
+  for (std::uint64_t user = 1; user <= 5; ++user) EXPECT_EQ(forty_of(user), kBegin + 4 * kMs) << user;
+  EXPECT_EQ(forty_of(6), kBegin + 4800 * kUs) << "240 requests, of which the device does one in 20 us";
+}
+
+TEST(Device, ItsPaceIsWhatItIsSetTo) {
+  const Pace ssd = pace_of(profile_of("rate=500,iops=50000,latency=80,sequential_latency=20"));
+  EXPECT_DOUBLE_EQ(ssd.random_call_seconds, 80e-6);
+  EXPECT_DOUBLE_EQ(ssd.call_seconds, 20e-6);
+  EXPECT_DOUBLE_EQ(ssd.per_byte_seconds, 2e-9);
+  EXPECT_DOUBLE_EQ(ssd.requests_at_once, 4);
+  EXPECT_DOUBLE_EQ(pace_of(profile_of("rate=1,iops=10,latency=10")).requests_at_once, 1) << "fewer than one cannot be";
+  const Pace free = pace_of(profile_of("latency=5"));
+  EXPECT_DOUBLE_EQ(free.per_byte_seconds, 0);
+  EXPECT_GT(free.requests_at_once, 10'000);
 }
 
 TEST(Device, WhatAnEarlierClockLeftDoesNotCount) {
@@ -247,6 +277,8 @@ TEST_F(EmulatedStoreTest, CanNotBeMapped) {
   const auto file = open("ssd");
   EXPECT_FALSE(file->traits().can_map);
   EXPECT_FALSE(file->traits().maps_coherent);
+  ASSERT_TRUE(file->traits().pace.has_value());
+  EXPECT_DOUBLE_EQ(file->traits().pace->random_call_seconds, 80e-6);
   EXPECT_EQ(file->traits().file_system, "emulated " + name_);
   EXPECT_EQ(file->map(0, 10, false).status().code(), Code::kUnsupported);
 }

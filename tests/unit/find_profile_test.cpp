@@ -89,5 +89,19 @@ TEST(FindProfile, WithoutAPlaceToLookThereIsWhatIsBuiltIn) {
   unsetenv("XDG_CONFIG_HOME");
 }
 
+TEST(ProfileOf, AStoreThatKnowsItsPaceHasNoPageCacheBeforeIt) {
+  const model::Profile made = profile_of({.call_seconds = 1e-4, .random_call_seconds = 2e-3, .per_byte_seconds = 3e-9, .requests_at_once = 5}, "emulated some", true);
+  EXPECT_EQ(made.name, "emulated some");
+  EXPECT_EQ(made.figures.file.cached, 0);
+  for (const model::Storage& storage : {made.figures.storage_read, made.figures.storage_write}) {
+    EXPECT_EQ(storage.device_call, 1e-4);
+    EXPECT_EQ(storage.device_random_call, 2e-3);
+    EXPECT_EQ(storage.device_per_byte, 3e-9);
+    EXPECT_EQ(storage.device_ranks, 5);
+    EXPECT_EQ(storage.device_streams, 1);
+  }
+  EXPECT_EQ(made.figures.memory.piece, model::built_in_profile("ssd")->figures.memory.piece);
+}
+
 }  // namespace
 }  // namespace penstock::file

@@ -243,6 +243,7 @@ TEST(HintsFromEnvironment, EntriesThatFitTheFile) {
   EXPECT_EQ(keys("x.nc:k=v", "ufs:x.nc"), "k=v;");
   EXPECT_EQ(keys("ufs\\:*:k=v", "ufs:x.nc"), "k=v;");
   EXPECT_EQ(keys("a\\:b*:k=v", "a:b.nc"), "k=v;");
+  EXPECT_EQ(keys("a\\:b=v", "file"), "a\\:b=v;");  // without a glob: an escaped colon is never its end
   EXPECT_EQ(keys("[ab]?:k=v", "b7"), "k=v;");
   EXPECT_EQ(keys("f:k=a=b:c", "f"), "k=a=b:c;");
   EXPECT_EQ(keys("f:k=", "f"), "k=;");

@@ -133,6 +133,8 @@ def mb_per_second(
         call = "device_random_call" if random else "device_call"
         seconds = get[f"{section}.{call}"] + request_bytes * get[f"{section}.device_per_byte"]
         at_once = min(accessors, get[f"{section}.device_ranks"])
+        through = max(1.0, min(accessors, get[f"{section}.device_streams"]))
+        seconds = max(seconds, request_bytes * get[f"{section}.device_per_byte"] * max(1.0, at_once) / through)
     return request_bytes / max(seconds, 1e-12) * max(1.0, at_once) / MB
 
 

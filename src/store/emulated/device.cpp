@@ -118,6 +118,18 @@ Result<DeviceProfile> parse_device(std::string_view text) {
   }
 }
 
+Pace pace_of(const DeviceProfile& profile) {
+  constexpr double kNanosecond = 1e-9;
+  constexpr double kWithoutLimit = 1e6;
+  Pace pace;
+  pace.call_seconds = static_cast<double>(profile.sequential_latency_ns) * kNanosecond;
+  pace.random_call_seconds = static_cast<double>(profile.random_latency_ns) * kNanosecond;
+  if (profile.bytes_per_second > 0) pace.per_byte_seconds = 1 / static_cast<double>(profile.bytes_per_second);
+  const double requests = static_cast<double>(profile.requests_per_second);
+  pace.requests_at_once = requests > 0 ? std::max(1.0, pace.random_call_seconds * requests) : kWithoutLimit;
+  return pace;
+}
+
 std::uint64_t place_of(std::uint64_t file, Offset offset) {
   // Files that are numbered one after the other must not lie one after the other on the device.
   std::uint64_t mixed = file + 0x9e3779b97f4a7c15U;
@@ -126,14 +138,14 @@ std::uint64_t place_of(std::uint64_t file, Offset offset) {
   return (mixed ^ (mixed >> 31)) + static_cast<std::uint64_t>(offset);
 }
 
-std::int64_t take_request(const DeviceProfile& profile, DeviceState& state, std::int64_t now_ns, std::uint64_t file,
-                          Offset offset, std::size_t bytes) {
+std::int64_t take_request(const DeviceProfile& profile, DeviceState& state, std::int64_t now_ns, std::uint64_t file, Offset offset, std::size_t bytes,
+                          std::int64_t& own_ns) {
   const std::uint64_t begin = place_of(file, offset);
   const bool continues = state.head.exchange(begin + bytes, std::memory_order_relaxed) == begin;
   const std::int64_t each = profile.requests_per_second > 0 ? kSecond / profile.requests_per_second : 0;
   const std::int64_t seek = profile.serial && !continues ? each : 0;
-  std::int64_t done = now_ns + (continues ? profile.sequential_latency_ns : profile.random_latency_ns);
-  done = std::max(done, queue_up(state.bytes_until_ns, now_ns, seek + time_to_move(bytes, profile.bytes_per_second), profile.forgiven_idle_ns));
+  own_ns += continues ? profile.sequential_latency_ns : profile.random_latency_ns;
+  std::int64_t done = std::max(own_ns, queue_up(state.bytes_until_ns, now_ns, seek + time_to_move(bytes, profile.bytes_per_second), profile.forgiven_idle_ns));
   if (!profile.serial && each > 0) done = std::max(done, queue_up(state.requests_until_ns, now_ns, each, profile.forgiven_idle_ns));
   return done;
 }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/units.h"
+#include "store/store.h"
 
 namespace penstock::store {
 
@@ -42,12 +43,17 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free, "the words are sha
 /// Longer requests are several, one after the other, as devices have it.
 constexpr std::size_t kRequestBytesMax = std::size_t{1} << 20;
 
+/// What users may expect of it.
+[[nodiscard]] Pace pace_of(const DeviceProfile& profile);
+
 /// A number that stands for offset `offset` of file `file` (any number that is the file's own).
 [[nodiscard]] std::uint64_t place_of(std::uint64_t file, Offset offset);
 
-/// Takes one request, made at `now_ns`, into the device's queue; the time at which it is done.
+/// Takes one request, told of at `now_ns`, into the device's queue; the time at which it is done.
+/// A user who asks for one thing after the other may book them at once: `own_ns`, to begin with when the first one is made, is moved on by the latency of each.
+/// The queue goes by `now_ns` alone, since a booking in the future would keep the device idle until then for all other users.
 /// Requires 0 <= bytes <= kRequestBytesMax.  Thread rule: may be called concurrently, by several processes.
-std::int64_t take_request(const DeviceProfile& profile, DeviceState& state, std::int64_t now_ns, std::uint64_t file,
-                          Offset offset, std::size_t bytes);
+std::int64_t take_request(const DeviceProfile& profile, DeviceState& state, std::int64_t now_ns, std::uint64_t file, Offset offset, std::size_t bytes,
+                          std::int64_t& own_ns);
 
 }  // namespace penstock::store

@@ -43,6 +43,7 @@ Traits traits_on(Traits traits, const DeviceProfile& profile) {
   traits.file_system = "emulated " + profile.name;
   traits.can_map = false;
   traits.maps_coherent = false;
+  traits.pace = pace_of(profile);
   return traits;
 }
 
@@ -93,9 +94,16 @@ class EmulatedFile final : public ForwardingFile {
   [[nodiscard]] const Traits& traits() const override { return traits_; }
 
  private:
+  /// Of the requests of one call: see take_request().
+  struct Booking {
+    std::int64_t told;
+    std::int64_t own;
+    std::int64_t done;
+  };
+
   /// Returns when the device is done with what moved.
   void pay(std::span<const Transfer> batch, std::int64_t began) {
-    std::int64_t time = began;
+    Booking booking{began, began, began};
     std::size_t index = 0;
     while (index < batch.size()) {
       const Offset first = batch[index].offset;
@@ -105,19 +113,21 @@ class EmulatedFile final : public ForwardingFile {
         end += static_cast<Offset>(transfer.done);
         if (transfer.done < transfer.length) break;
       }
-      time = pay_extent(first, end, time);
+      book(first, end, booking);
     }
-    if (time > began) clock_.sleep_until(time);
+    if (booking.done > began) clock_.sleep_until(booking.done);
   }
 
-  std::int64_t pay_extent(Offset first, Offset end, std::int64_t time) {
+  /// Books what is contiguous in the file, and waits where that is far ahead.
+  void book(Offset first, Offset end, Booking& booking) {
     while (first < end) {
       const std::size_t bytes = static_cast<std::size_t>(std::min<Offset>(end - first, kRequestBytesMax));
-      time = take_request(profile_, *state_, time, number_, first, bytes);
+      booking.done = std::max(booking.done, take_request(profile_, *state_, booking.told, number_, first, bytes, booking.own));
       first += static_cast<Offset>(bytes);
-      if (time - clock_.now_ns() > kAheadNs) clock_.sleep_until(time);
+      if (booking.done - booking.told <= kAheadNs) continue;
+      clock_.sleep_until(booking.done);
+      booking.told = booking.own = booking.done;
     }
-    return time;
   }
 
   const DeviceProfile profile_;

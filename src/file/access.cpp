@@ -365,6 +365,23 @@ void File::note_gathering(bool declined) {
   calls_to_skip_ = skipped_last_;
 }
 
+/// What a rank brings to a collective access by way of aggregators.
+struct File::Contribution {
+  access::Tiling file = access::bytes_at(0);
+  Offset position = 0;
+  Offset bytes = 0;    ///< 0: nothing
+  bool alone = false;  ///< it has data, which it moves on its own
+};
+
+File::Contribution File::contribution(const View& view, const Request& request, Offset position) {
+  if (request.bytes == 0) return {.position = position};
+  // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
+  // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
+  if (!view.writable || (!view.contiguous && (!view.ascending || access::overlaps_itself(view.filetype) || access::offset_of(view.filetype, position) < 0)))
+    return {.position = position, .alone = true};
+  return {view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype, position, request.bytes};
+}
+
 Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
   asked_ = tries_gathering();
   if (!asked_) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
@@ -375,75 +392,77 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
       },
       [this](store::File& store_file) { return write_right(store_file, hints()); },
       [this](std::span<const store::Transfer> batch) { note_stripes(batch); }, wrote_since_read_, !ranks_see_each_other());
-  // Aggregators ask for data by offset.  A view that reaches a byte twice (which can be read), whose copies lie among one another or that leads
-  // to before the file gives no answer to that: then this rank takes part with nothing and moves its data on its own.
-  const bool has_data = local.ok() && request.bytes > 0;
-  const bool alone = has_data && (!view.writable || (!view.contiguous && (!view.ascending || access::overlaps_itself(view.filetype) ||
-                                                                          access::offset_of(view.filetype, position) < 0)));
-  const Offset bytes = has_data && !alone ? request.bytes : 0;
-  const access::Tiling file = bytes == 0 ? access::bytes_at(0) : view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype;
-  using Judge = std::function<bool(const plan::Accessed&, int, bool)>;
-  const Judge judge = [this, write = request.write](const plan::Accessed& all, int aggregators, bool planned) {
-    return better_alone(all, write, aggregators, planned);
-  };
-  using Guide = std::function<int(const plan::Accessed&)>;
-  const Guide guide = [this, write = request.write](const plan::Accessed& all) { return better_arrangement(all, write); };
-  const auto attempt = [&](const Status& mine, bool may_go_over) {
-    Arrangement& arrangement = *arrangements_[present_];
-    made_before_ = arrangement.team->memories_made();
-    const strategy::Collective access{.comm = *comm_,
-                                      .team = *arrangement.team,
-                                      .placement = arrangement.placement,
-                                      .domains = placings_[present_].rules,
-                                      .target = target,
-                                      .write = request.write,
-                                      .file = file,
-                                      .position = position,
-                                      .memory = request.memory,
-                                      .memory_contiguous = request.memory_contiguous,
-                                      .buffer = request.buffer,
-                                      .kept = arrangement.memory,
-                                      .bytes = bytes,
-                                      .taken = std::exchange(taken_, {}),
-                                      .learn = [this](const strategy::Taken& taken) { learn_together(taken); },
-                                      .better_alone = may_decline_ ? judge : Judge(),
-                                      .worthwhile =
-                                          [this, write = request.write](const plan::Accessed& all) {
-                                            const plan::Placing& placing = placings_[present_];
-                                            return plan::worthwhile_aggregators(all, write, setting_, placing.rules, placing.local_per_node);
-                                          },
-                                      .elsewhere = may_go_over ? guide : Guide(),
-                                      .trace = trace};
-    return strategy::two_phase(access, mine);
-  };
+  const Contribution mine = local.ok() ? contribution(view, request, position) : Contribution{.position = position};
   weighed_ = {};
   weighed_since_ns_ = trace::now_ns();
   const bool blind = !ranks_see_each_other();
   const Status shown = blind && local.ok() ? show_own_writes() : local;
-  Result<strategy::Moved> moved = attempt(shown, may_go_over_ && placings_.size() > 1);
-  // All ranks have come to the call by now, so what rank 0 finds to be the file's size has all that they wrote before.
-  if (moved.ok() && moved->elsewhere >= 0) {
-    may_go_over_ = go_over(static_cast<std::size_t>(moved->elsewhere), {});
-    moved = attempt({}, false);
-  }
+  const Result<strategy::Moved> moved = gather(request, mine, target, trace, shown);
   Status status = moved.ok() || !local.ok() ? local : moved.status().with_context(path_ + (request.write ? ": write" : ": read"));
   if (blind && request.write) status = see_aggregators_writes(target.wrote(), status);
   // All ranks know of that alike, unless some lacked memory: then the call fails on all, and all begin anew.
   note_gathering(moved.ok() && moved->declined);
   if (!status.ok() || moved->stopped) return {status, 0};
   if (moved->short_of_memory) forget_together();  // it does not go as was decided
-  if (alone || (moved->declined && bytes > 0)) return move(view, request, position, trace);
-  if (bytes > 0) {
-    trace.count(arrangements_[present_]->team->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
-    const Offset pieces = access::pieces_in(file, position, bytes);
-    trace.count(Counter::kPieces, pieces);
-    if (pieces > 1) {
-      const access::Bounds bounds = access::bounds_of(file, position, bytes);
-      trace.count(Counter::kSpanBytes, bounds.end - bounds.first);
-    }
-  }
+  if (mine.alone || (moved->declined && mine.bytes > 0)) return move(view, request, position, trace);
+  count_gathered(mine, trace);
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, moved->bytes);
   return {{}, moved->bytes};
+}
+
+Result<strategy::Moved> File::gather(const Request& request, const Contribution& mine, strategy::Target& target, OpTrace& trace, const Status& local) {
+  Result<strategy::Moved> moved = gather_here(request, mine, target, trace, local, may_go_over_ && placings_.size() > 1);
+  // All ranks have come to the call by now, so what rank 0 finds to be the file's size has all that they wrote before.
+  if (moved.ok() && moved->elsewhere >= 0) {
+    may_go_over_ = go_over(static_cast<std::size_t>(moved->elsewhere), {});
+    moved = gather_here(request, mine, target, trace, {}, false);
+  }
+  return moved;
+}
+
+Result<strategy::Moved> File::gather_here(const Request& request, const Contribution& mine, strategy::Target& target, OpTrace& trace, const Status& local,
+                                          bool may_go_over) {
+  Arrangement& arrangement = *arrangements_[present_];
+  made_before_ = arrangement.team->memories_made();
+  const bool write = request.write;
+  const auto learn = [this](const strategy::Taken& taken) { learn_together(taken); };
+  const auto judge = [this, write](const plan::Accessed& all, int aggregators, bool planned) { return better_alone(all, write, aggregators, planned); };
+  const auto worthwhile = [this, write](const plan::Accessed& all) {
+    const plan::Placing& placing = placings_[present_];
+    return plan::worthwhile_aggregators(all, write, setting_, placing.rules, placing.local_per_node);
+  };
+  const auto guide = [this, write](const plan::Accessed& all) { return better_arrangement(all, write); };
+  const strategy::Collective access{.comm = *comm_,
+                                    .team = *arrangement.team,
+                                    .placement = arrangement.placement,
+                                    .domains = placings_[present_].rules,
+                                    .target = target,
+                                    .readers = model::readers_most(setting_.figures),
+                                    .write = write,
+                                    .file = mine.file,
+                                    .position = mine.position,
+                                    .memory = request.memory,
+                                    .memory_contiguous = request.memory_contiguous,
+                                    .buffer = request.buffer,
+                                    .kept = arrangement.memory,
+                                    .bytes = mine.bytes,
+                                    .taken = std::exchange(taken_, {}),
+                                    .learn = learn,
+                                    .better_alone = may_decline_ ? judge : decltype(strategy::Collective::better_alone)(),
+                                    .worthwhile = worthwhile,
+                                    .elsewhere = may_go_over ? guide : decltype(strategy::Collective::elsewhere)(),
+                                    .trace = trace};
+  return strategy::two_phase(access, local);
+}
+
+void File::count_gathered(const Contribution& mine, OpTrace& trace) const {
+  if (mine.bytes == 0) return;
+  trace.count(arrangements_[present_]->team->size() > 1 ? Counter::kTwoLayer : Counter::kTwoPhase);
+  const Offset pieces = access::pieces_in(mine.file, mine.position, mine.bytes);
+  trace.count(Counter::kPieces, pieces);
+  if (pieces == 1) return;
+  const access::Bounds bounds = access::bounds_of(mine.file, mine.position, mine.bytes);
+  trace.count(Counter::kSpanBytes, bounds.end - bounds.first);
 }
 
 Status File::show_own_writes() {

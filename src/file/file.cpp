@@ -17,19 +17,6 @@
 
 namespace penstock::file {
 
-namespace {
-
-using trace::Phase;
-using trace::PhaseScope;
-
-std::uint64_t mode_bits(const Mode& mode) {
-  std::uint64_t bits = 0;
-  for (bool flag : {mode.read, mode.write, mode.create, mode.exclusive, mode.delete_on_close, mode.unique_open, mode.sequential,
-                    mode.append})
-    bits = bits << 1 | static_cast<std::uint64_t>(flag);
-  return bits;
-}
-
 /// What rank 0 tells the others after it has opened the file.
 struct OpenNotice {
   comm::Verdict verdict;
@@ -48,6 +35,20 @@ struct OpenNotice {
   hints::Switch sieve_reads = hints::Switch::kAutomatic;
   bool knows_together = false;  ///< what was learned of collective accesses before
 };
+
+namespace {
+
+using trace::Phase;
+using trace::PhaseScope;
+
+std::uint64_t mode_bits(const Mode& mode) {
+  std::uint64_t bits = 0;
+  for (bool flag : {mode.read, mode.write, mode.create, mode.exclusive, mode.delete_on_close, mode.unique_open, mode.sequential,
+                    mode.append})
+    bits = bits << 1 | static_cast<std::uint64_t>(flag);
+  return bits;
+}
+
 static_assert(std::is_trivially_copyable_v<OpenNotice> && std::is_trivially_copyable_v<Learned>, "sent as bytes");
 
 int processors() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
@@ -137,95 +138,112 @@ File::~File() = default;
 Result<std::unique_ptr<File>> File::open(std::unique_ptr<comm::Comm> comm, store::Store& store, const std::string& path,
                                          const Mode& mode, const hints::Hints& hints, trace::FileTrace* trace, Status local) {
   std::unique_ptr<File> file(new File(std::move(comm), store, path, mode, hints, trace));
-  comm::Comm& group = *file->comm_;
-  const int rank = group.topology().rank;
   trace::OpTrace op(trace, Phase::kOpen);
+  PENSTOCK_TRY(file->open_together(op, std::move(local)));
+  return file;
+}
 
+Status File::open_together(trace::OpTrace& trace, Status local) {
+  const comm::Topology& topology = comm_->topology();
   // Nothing is created before all ranks agree on what they want.
-  if (local.ok()) local = check_mode(mode).with_context(path);
+  if (local.ok()) local = check_mode(mode_).with_context(path_);
   {
-    PhaseScope waiting(op, Phase::kWait);
-    const comm::Verdict verdict = group.agree_same(verdict_of(local, rank), mode_bits(mode));
-    PENSTOCK_TRY(status_of(verdict, local, rank, path));
+    PhaseScope waiting(trace, Phase::kWait);
+    const comm::Verdict verdict = comm_->agree_same(verdict_of(local, topology.rank), mode_bits(mode_));
+    PENSTOCK_TRY(status_of(verdict, local, topology.rank, path_));
   }
-
   OpenNotice notice;
   Learned learned;
-  if (rank == 0) {
-    store::OpenOptions options = file->open_options();
-    options.create = mode.create;
-    options.exclusive = mode.create && mode.exclusive;
-    options.stripe_bytes = hints.stripe_bytes;
-    options.stripe_count = hints.stripe_count;
-    options.first_device = hints.first_device;
-    options.for_others = group.topology().size > 1;
-    local = file->open_here(options);
-    if (local.ok()) {
-      const Result<Offset> size = file->store_file_->size();
-      const store::Traits& traits = file->store_file_->traits();
-      if (size.ok()) notice.facts = facts_of(traits, *size);
-      notice.alignment_bytes = std::max<Offset>(traits.stripe_bytes > 0 ? traits.stripe_bytes : traits.block_bytes, 1);
-      if (!size.ok()) local = size.status();
-    }
-    notice.verdict = verdict_of(local, rank);
-    if (local.ok()) notice.identity = file->store_file_->identity();
-    const comm::Topology& ranks = group.topology();
-    notice.setting = {.ranks = ranks.size, .nodes = ranks.node_count, .ranks_in_node = ranks.ranks_in_node, .processors = processors()};
-    if (local.ok()) file->choose_profile(notice.facts, notice.setting.figures);
-    notice.learns = hints.learn != hints::Switch::kDisable;
-    notice.keeps_learned = hints.learn == hints::Switch::kEnable;
-    notice.sieve_reads = hints.sieve_reads;
-    // On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks, or the device is
-    // slow and nothing stands before it.
-    const bool cached = notice.setting.figures.file.cached != 0;
-    const bool may_pay = ranks.node_count > 1 ? !notice.facts.node_local || !cached
-                                              : ranks.size > 1 && (!cached || plan::may_gather_on_a_node(ranks.size, processors()));
-    notice.may_decline = hints.strategy == hints::Strategy::kAutomatic && may_pay;
-    if (hints.strategy == hints::Strategy::kTwoPhase || hints.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
-      notice.window_bytes = hints.collective_buffer_bytes;
-    if (local.ok() && notice.learns) {
-      learned = file->recall_learned(notice.facts, notice.identity, notice.keeps_learned);
-      notice.knows_together = learned.together_count > 0;
-    }
-    if (notice.window_bytes > 0) find_layers(ranks, hints, learned.local_per_node, notice);
+  if (topology.rank == 0) local = open_for_all(notice, learned);
+  if (topology.size > 1) {
+    PhaseScope waiting(trace, Phase::kWait);
+    PENSTOCK_TRY(comm_->broadcast(&notice, sizeof notice, 0));
   }
-  if (group.topology().size > 1) {
-    PhaseScope waiting(op, Phase::kWait);
-    PENSTOCK_TRY(group.broadcast(&notice, sizeof notice, 0));
-  }
-  PENSTOCK_TRY(status_of(notice.verdict, local, rank, path));
-  file->facts_ = notice.facts;
-  file->setting_ = notice.setting;
-  file->setting_.ranks_in_node = group.topology().ranks_in_node;
-  file->learns_together_ = notice.learns;
-  file->keeps_learned_ = notice.keeps_learned;
-  file->sieve_reads_ = notice.sieve_reads;
-  const comm::Topology& topology = group.topology();
-  const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
-  file->identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
-  if (topology.node_count > 1) PENSTOCK_TRY(file->open_on_every_node());
-  if (notice.window_bytes > 0) {
-    PhaseScope waiting(op, Phase::kWait);
-    file->may_decline_ = notice.may_decline;
-    if (notice.by_list) PENSTOCK_TRY(file->follow_list(notice.layers.front().aggregators));
-    const plan::DomainRules rules{.asked_for = notice.asked_for_aggregators,
-                                  .window_bytes = notice.window_bytes,
-                                  .alignment_bytes = notice.alignment_bytes,
-                                  .stripe_bytes = file->striping().stripe_bytes,
-                                  .stripe_count = file->striping().stripe_count};
-    PENSTOCK_TRY(file->arrange(std::span(notice.layers).first(notice.layers_count), rules));
-  }
-  PENSTOCK_TRY(file->go_on_learning(learned, notice.knows_together));
+  PENSTOCK_TRY(status_of(notice.verdict, local, topology.rank, path_));
+  take(notice);
+  if (topology.node_count > 1) PENSTOCK_TRY(open_on_every_node());
+  if (notice.window_bytes > 0) PENSTOCK_TRY(place_aggregators(notice, trace));
+  PENSTOCK_TRY(go_on_learning(learned, notice.knows_together));
+  return mode_.append ? begin_at_end(trace) : Status();
+}
 
-  if (mode.append) {
-    // The initial view is of bytes, so the end of the file in etypes is its size.
-    file->individual_ = file->facts_.size_bytes;
-    if (rank == 0 && group.words_and_lock().ok()) group.store(file->view_->shared_word, file->facts_.size_bytes);
-    PhaseScope waiting(op, Phase::kWait);
-    const comm::Verdict verdict = group.agree({});
-    PENSTOCK_TRY(status_of(verdict, {}, rank, path));
+Status File::open_for_all(OpenNotice& notice, Learned& learned) {
+  const comm::Topology& topology = comm_->topology();
+  const hints::Hints& asked = hints();
+  store::OpenOptions options = open_options();
+  options.create = mode_.create;
+  options.exclusive = mode_.create && mode_.exclusive;
+  options.stripe_bytes = asked.stripe_bytes;
+  options.stripe_count = asked.stripe_count;
+  options.first_device = asked.first_device;
+  options.for_others = topology.size > 1;
+  Status local = open_here(options);
+  if (local.ok()) {
+    const Result<Offset> size = store_file_->size();
+    const store::Traits& traits = store_file_->traits();
+    if (size.ok()) notice.facts = facts_of(traits, *size);
+    notice.alignment_bytes = std::max<Offset>(traits.stripe_bytes > 0 ? traits.stripe_bytes : traits.block_bytes, 1);
+    local = size.status();
   }
-  return file;
+  notice.verdict = verdict_of(local, topology.rank);
+  if (!local.ok()) return local;
+  notice.identity = store_file_->identity();
+  notice.setting = {.ranks = topology.size, .nodes = topology.node_count, .ranks_in_node = topology.ranks_in_node, .processors = processors()};
+  choose_profile(notice.facts, notice.setting.figures);
+  notice.learns = asked.learn != hints::Switch::kDisable;
+  notice.keeps_learned = asked.learn == hints::Switch::kEnable;
+  notice.sieve_reads = asked.sieve_reads;
+  notice.may_decline = may_decline(notice.setting, notice.facts.node_local);
+  if (asked.strategy == hints::Strategy::kTwoPhase || asked.strategy == hints::Strategy::kTwoLayer || notice.may_decline)
+    notice.window_bytes = asked.collective_buffer_bytes;
+  if (notice.learns) {
+    learned = recall_learned(notice.facts, notice.identity, notice.keeps_learned);
+    notice.knows_together = learned.together_count > 0;
+  }
+  if (notice.window_bytes > 0) find_layers(topology, asked, learned.local_per_node, notice);
+  return {};
+}
+
+// On one node, or on file systems of one, mapping and system calls of every rank are faster than any message, unless there are many ranks, or the device is
+// slow and nothing stands before it.
+bool File::may_decline(const plan::Setting& setting, bool node_local) const {
+  if (hints().strategy != hints::Strategy::kAutomatic) return false;
+  const bool cached = setting.figures.file.cached != 0;
+  if (setting.nodes > 1) return !node_local || !cached;
+  return setting.ranks > 1 && (!cached || plan::may_gather_on_a_node(setting.ranks, setting.processors));
+}
+
+void File::take(const OpenNotice& notice) {
+  const comm::Topology& topology = comm_->topology();
+  facts_ = notice.facts;
+  setting_ = notice.setting;
+  setting_.ranks_in_node = topology.ranks_in_node;
+  learns_together_ = notice.learns;
+  keeps_learned_ = notice.keeps_learned;
+  sieve_reads_ = notice.sieve_reads;
+  const bool beside_rank_0 = topology.node == topology.node_of_rank.front();
+  identity_ = beside_rank_0 ? notice.identity : notice.identity.from_another_node();
+}
+
+Status File::place_aggregators(const OpenNotice& notice, trace::OpTrace& trace) {
+  PhaseScope waiting(trace, Phase::kWait);
+  may_decline_ = notice.may_decline;
+  if (notice.by_list) PENSTOCK_TRY(follow_list(notice.layers.front().aggregators));
+  const plan::DomainRules rules{.asked_for = notice.asked_for_aggregators,
+                                .window_bytes = notice.window_bytes,
+                                .alignment_bytes = notice.alignment_bytes,
+                                .stripe_bytes = striping().stripe_bytes,
+                                .stripe_count = striping().stripe_count};
+  return arrange(std::span(notice.layers).first(notice.layers_count), rules);
+}
+
+Status File::begin_at_end(trace::OpTrace& trace) {
+  const int rank = comm_->topology().rank;
+  // The initial view is of bytes, so the end of the file in etypes is its size.
+  individual_ = facts_.size_bytes;
+  if (rank == 0 && comm_->words_and_lock().ok()) comm_->store(view_->shared_word, facts_.size_bytes);
+  PhaseScope waiting(trace, Phase::kWait);
+  return status_of(comm_->agree({}), {}, rank, path_);
 }
 
 void File::choose_profile(OpenedFacts& facts, model::Figures& figures) {

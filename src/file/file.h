@@ -27,7 +27,14 @@
 #include "strategy/window.h"
 #include "trace/trace.h"
 
+namespace penstock::strategy {
+class Target;
+struct Moved;
+}  // namespace penstock::strategy
+
 namespace penstock::file {
+
+struct OpenNotice;
 
 /// The access mode, checked by check_mode().
 struct Mode {
@@ -203,6 +210,14 @@ class File {
   File(std::unique_ptr<comm::Comm> comm, store::Store& store, std::string path, const Mode& mode, const hints::Hints& hints,
        trace::FileTrace* trace);
 
+  /// The steps of open().
+  Status open_together(trace::OpTrace& trace, Status local);                   ///< collective
+  Status open_for_all(OpenNotice& notice, Learned& learned);                   ///< on rank 0: creates or looks up, and finds what all go by
+  /// Whether collective calls are to choose between aggregators and each rank for itself.
+  [[nodiscard]] bool may_decline(const plan::Setting& setting, bool node_local) const;
+  void take(const OpenNotice& notice);
+  Status place_aggregators(const OpenNotice& notice, trace::OpTrace& trace);   ///< collective
+  Status begin_at_end(trace::OpTrace& trace);                                  ///< collective
   Status open_store();                                           ///< this rank's store file; idempotent, thread-safe
   Status open_here(store::OpenOptions options);
   /// Rank 0 finds what the machine and the file system cost.
@@ -250,6 +265,13 @@ class File {
   Outcome carry_out(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace);
   /// The same for a collective access by way of aggregators.  Collective.
   Outcome carry_out_together(const View& view, const Request& request, Offset position_bytes, trace::OpTrace& trace, const Status& local);
+  struct Contribution;
+  [[nodiscard]] static Contribution contribution(const View& view, const Request& request, Offset position_bytes);
+  /// By the present arrangement, or by a better one that is gone over to in this call.  Collective.
+  Result<strategy::Moved> gather(const Request& request, const Contribution& mine, strategy::Target& target, trace::OpTrace& trace, const Status& local);
+  Result<strategy::Moved> gather_here(const Request& request, const Contribution& mine, strategy::Target& target, trace::OpTrace& trace, const Status& local,
+                                      bool may_go_over);
+  void count_gathered(const Contribution& mine, trace::OpTrace& trace) const;
   /// A finished write on one node is seen by a later read on any other, or there is only one node that could.
   [[nodiscard]] bool nodes_see_each_other() const { return facts_.node_local || facts_.coherent_between_nodes; }
   /// The same of the nodes that have ranks of this file: one sees its own writes on any file system.

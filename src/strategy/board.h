@@ -35,7 +35,9 @@ struct Told {
 /// What the local aggregator found, for all members.
 struct Plan {
   std::int32_t stop = 0;         ///< some rank failed: nothing is moved
+  std::int32_t late = 0;         ///< it was the local aggregator itself, when other teams no longer heard of it
   std::int32_t declined = 0;     ///< every rank moves its own data
+  std::int32_t unused = 0;
   std::int64_t elsewhere = -1;   ///< or it is begun anew there
   std::int64_t recalled = 0;     ///< the kept plan by which all go; 0: none
   Offset shift = 0;              ///< so far on in the file

@@ -40,6 +40,7 @@ struct Collective {
   const plan::Placement& placement;  ///< the same aggregators on all ranks
   plan::DomainRules domains;         ///< among the global aggregators, the same on all ranks
   Target& target;
+  int readers = 1;  ///< members of a team that read a window together, at most; the same on all ranks
   bool write = false;
   const access::Tiling& file;  ///< monotone, and not overlapping itself
   Offset position = 0;

@@ -32,6 +32,7 @@ class FileWindow {
 
   /// Begins anew at a file offset: nothing has arrived, and nothing is touched.
   void begin(Offset first);
+  [[nodiscard]] Offset first() const { return first_; }
   /// Bytes of [first, end) will arrive.
   void touch(Offset first, Offset end);
   [[nodiscard]] Offset touched_first() const { return touched_first_; }

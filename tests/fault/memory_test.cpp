@@ -92,8 +92,15 @@ constexpr Call kCalls[] = {{true, 0, false}, {true, 4000, false}, {false, 60000,
 constexpr Call kTurningCalls[] = {{true, 0, false}, {false, 4000, true}, {true, 8000, false}, {false, 60000, false}, {false, 100, true}};
 static_assert(std::size(kCalls) == std::size(kTurningCalls));
 
-struct Case {
+/// How a file goes, and by how many local aggregators of a node; 0: as it finds.
+struct Way {
   hints::Strategy strategy;
+  int local_aggregators;
+  [[nodiscard]] bool open_to_choice() const { return strategy == hints::Strategy::kAutomatic && local_aggregators == 0; }
+};
+
+struct Case {
+  Way way;
   int call;
   int rank;
   int granted;
@@ -126,9 +133,11 @@ file::Outcome carried_out(file::File& file, const Call& call, const access::Type
   return outcome;
 }
 
+Offset moved(const trace::FileTrace& counted) { return counted.count(trace::Counter::kBytesWritten) + counted.count(trace::Counter::kBytesRead); }
+
 /// Whether the rank ran out of memory.
 bool run(const Case& now, const TurningProfile& profile) {
-  const bool open_to_choice = now.strategy == hints::Strategy::kAutomatic;
+  const bool open_to_choice = now.way.open_to_choice();
   bool ran_out = false;
   Bytes bytes(kFileBytes);
   for (Offset i = 0; i < kFileBytes; ++i) bytes[static_cast<std::size_t>(i)] = value_of(i);
@@ -143,10 +152,12 @@ bool run(const Case& now, const TurningProfile& profile) {
       [&](comm::Comm& group) {
         const int rank = group.topology().rank;
         hints::Hints hints = hints::defaults();
-        hints.strategy = now.strategy;
+        hints.strategy = now.way.strategy;
+        hints.local_aggregators = now.way.local_aggregators;
         hints.collective_buffer_bytes = 4096;
         hints.aggregators = open_to_choice ? 0 : 2;
         hints.profile = profile.path();
+        hints.sieve_reads = hints::Switch::kDisable;  // the profile is not about it
         hints.interfaces = 1;
         trace::FileTrace counted;
         auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, &counted, {});
@@ -156,11 +167,15 @@ bool run(const Case& now, const TurningProfile& profile) {
           for (int i = 0; i < static_cast<int>(std::size(kCalls)); ++i) {
             const Call& call = open_to_choice ? kTurningCalls[i] : kCalls[i];
             const bool short_of_memory = pass == 0 && i == now.call;
+            const Offset moved_before = moved(counted);
             const file::Outcome outcome = carried_out(**opened, call, call.small ? small : type, call.small ? kSmallBytes : type.size(), short_of_memory && rank == now.rank ? now.granted : -1);
             if (short_of_memory && rank == now.rank) ran_out = refused;
             refused = false;
             if (!short_of_memory) {
               EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+            }
+            if (!outcome.status.ok()) {
+              EXPECT_EQ(moved(counted), moved_before) << "a call that fails for want of memory fails before anything is moved";
             }
           }
         if (open_to_choice && sysconf(_SC_NPROCESSORS_ONLN) > 1) {
@@ -183,13 +198,14 @@ TEST(OutOfMemory, OfOneRankKeepsNobodyWaiting) {
   const int step = std::getenv("PENSTOCK_RANDOM_CASES") != nullptr ? 1 : 6;
   const TurningProfile profile;
   int failures = 0;
-  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer, hints::Strategy::kAutomatic})
+  constexpr Way kWays[] = {{hints::Strategy::kTwoPhase, 0}, {hints::Strategy::kTwoLayer, 0}, {hints::Strategy::kAutomatic, 0}, {hints::Strategy::kAutomatic, 1}};
+  for (const Way& way : kWays)
     for (int call = 0; call < static_cast<int>(std::size(kCalls)); ++call)
       for (int rank = 0; rank < kRanks; ++rank)
         for (int granted_now = (rank + call) % step;; granted_now += step) {
-          SCOPED_TRACE("strategy " + std::to_string(static_cast<int>(strategy)) + " call " + std::to_string(call) + " rank " + std::to_string(rank) + " behind " +
+          SCOPED_TRACE("strategy " + std::to_string(static_cast<int>(way.strategy)) + " local aggregators " + std::to_string(way.local_aggregators) + " call " + std::to_string(call) + " rank " + std::to_string(rank) + " behind " +
                        std::to_string(granted_now));
-          if (!run({strategy, call, rank, granted_now}, profile)) break;
+          if (!run({way, call, rank, granted_now}, profile)) break;
           ++failures;
           if (testing::Test::HasFailure()) return;
         }

@@ -115,6 +115,7 @@ Wanting nothing_wanting() {
 hints::Hints hints_by(const TurningProfile& profile) {
   hints::Hints hints = hints::defaults();
   hints.profile = profile.path();
+  hints.sieve_reads = hints::Switch::kDisable;  // the profile is not about it
   hints.interfaces = 1;
   hints.learn = hints::Switch::kDisable;
   return hints;

@@ -165,5 +165,12 @@ TEST(Wire, WhatIsTornOrTwistedIsAnErrorOrAnotherLayout) {
   }
 }
 
+TEST(Wire, ALayoutOfAnyDepthIsAnErrorNotACrash) {
+  // Loops in loops, as deep as nothing that a program makes: kind 2, base 0, 2 copies, 2 bytes apart.
+  Packed bytes = {std::byte{0}, std::byte{2}};
+  for (int i = 0; i < 4'000'000; ++i) bytes.insert(bytes.end(), {std::byte{2}, std::byte{0}, std::byte{4}, std::byte{4}});
+  EXPECT_FALSE(unpack(bytes).ok());
+}
+
 }  // namespace
 }  // namespace penstock::access

@@ -412,6 +412,7 @@ TEST(OtherAggregators, PatternsThatTakeTurnsGoOverByKeptPlans) {
   SharedStore store;
   hints::Hints hints = hints::defaults();
   hints.profile = profile.path();
+  hints.sieve_reads = hints::Switch::kDisable;  // the profile is not about it
   hints.interfaces = 1;
   hints.learn = hints::Switch::kDisable;
   comm::run_ranks(
@@ -437,6 +438,39 @@ TEST(OtherAggregators, PatternsThatTakeTurnsGoOverByKeptPlans) {
       2);
 }
 
+// Hints may differ between ranks, and be changed on one while another's collective access goes on in the background; whether aggregators are worth it may not.
+TEST(OtherAggregators, RanksOfWhichSomeMayNotSieveDecideAlike) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "with one processor there are no more aggregators than nodes";
+  const TurningProfile profile(4, 2);  // gathering takes longer than sieving, and less than requests of a few bytes
+  for (const hints::Switch of_rank_0 : {hints::Switch::kDisable, hints::Switch::kAutomatic}) {
+    SharedStore store;
+    comm::run_ranks(
+        kRanks,
+        [&](comm::Comm& group) {
+          hints::Hints hints = hints::defaults();
+          hints.profile = profile.path();
+          hints.interfaces = 1;
+          hints.learn = hints::Switch::kDisable;
+          const int rank = group.topology().rank;
+          const bool elsewhere = group.topology().node > 0;
+          hints.sieve_reads = (of_rank_0 == hints::Switch::kDisable) != elsewhere ? hints::Switch::kDisable : hints::Switch::kAutomatic;
+          Session session(group, store, hints);
+          Call call{dealt(rank, 2, 50), 0, 0, 100};
+          session.reuses(call);
+          EXPECT_TRUE(session.status.ok()) << session.status.text();
+          call.write = false;
+          for (int again = 0; again < 3; ++again) {
+            const std::int64_t alone = session.count(Counter::kIndependent) + session.count(Counter::kSieved);
+            session.reuses(call);
+            EXPECT_TRUE(session.status.ok()) << session.status.text();
+            EXPECT_EQ(session.moved, call.bytes);
+            EXPECT_EQ(session.count(Counter::kIndependent) + session.count(Counter::kSieved) - alone, of_rank_0 == hints::Switch::kAutomatic ? 1 : 0);
+          }
+        },
+        2);
+  }
+}
+
 // Two plans that each lead to where the other is: the call is carried out all the same.
 TEST(OtherAggregators, ACallGoesOverOnce) {
   if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "with one processor there are no more aggregators than nodes";
@@ -444,6 +478,7 @@ TEST(OtherAggregators, ACallGoesOverOnce) {
   SharedStore store;
   hints::Hints hints = hints::defaults();
   hints.profile = profile.path();
+  hints.sieve_reads = hints::Switch::kDisable;  // the profile is not about it
   hints.interfaces = 1;
   hints.learn = hints::Switch::kDisable;
   comm::run_ranks(

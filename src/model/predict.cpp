@@ -84,9 +84,12 @@ struct Scene {
     const bool elsewhere = access.random || access.accessors > 1;
     const double each = storage.device_random_call + (access.calls - 1) * (elsewhere ? storage.device_random_call : storage.device_call) +
                         access.bytes * storage.device_per_byte;
+    const double moving = access.bytes * storage.device_per_byte;
     const double worked_on = std::max(1.0, std::min(access.accessors, storage.device_ranks));
     const double through = std::max(1.0, std::min(access.accessors, storage.device_streams));
-    return std::max(each / worked_on, access.bytes * storage.device_per_byte / through) * access.accessors;
+    // Fewer than two at once: one head, whose ways get shorter where there is a choice of them, and no bytes move meanwhile.
+    if (storage.device_ranks < 2) return ((each - moving) / worked_on + moving / through) * access.accessors;
+    return std::max(each / worked_on, moving / through) * access.accessors;
   }
 
   /// What every collective call ends with: all ranks agree on its verdict, in steps inside and between nodes (network.*.step).

@@ -46,6 +46,12 @@ TEST(Predict, RequestsWaitAtTheSameTimeAsFarAsTheDeviceWorksOnThem) {
   EXPECT_DOUBLE_EQ(independent(device_of(100, 100), work_of(8, 100, 100)), alone) << "no more than there are ranks";
 }
 
+TEST(Predict, OneHeadMovesNoBytesOnItsWay) {
+  const Workload work = work_of(4, 100, 4096);
+  const double bytes = work.bytes * kPerByte;
+  EXPECT_DOUBLE_EQ(predict(device_of(1.25, 1), work, {.way = Way::kIndependent}).file, 400 * kRandomCall / 1.25 + bytes) << "its ways are shorter, no more";
+}
+
 TEST(Predict, BytesOfAllGetThroughAsStreamsPermit) {
   constexpr double kMebibyte = 1 << 20;
   const double bytes_of_eight = 8 * 4 * kMebibyte * kPerByte;

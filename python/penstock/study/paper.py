@@ -130,11 +130,14 @@ def mb_per_second(
         seconds += math.ceil(request_bytes / PAGE_BYTES) * get["file.new_page"] if write else 0
         at_once = min(accessors, processors, get[f"{section}.cached_ranks"])
     else:
-        call = "device_random_call" if random else "device_call"
-        seconds = get[f"{section}.{call}"] + request_bytes * get[f"{section}.device_per_byte"]
-        at_once = min(accessors, get[f"{section}.device_ranks"])
+        call = get[f"{section}.{'device_random_call' if random else 'device_call'}"]
+        moving = request_bytes * get[f"{section}.device_per_byte"]
+        at_once = max(1.0, min(accessors, get[f"{section}.device_ranks"]))
         through = max(1.0, min(accessors, get[f"{section}.device_streams"]))
-        seconds = max(seconds, request_bytes * get[f"{section}.device_per_byte"] * max(1.0, at_once) / through)
+        if get[f"{section}.device_ranks"] < 2:  # one head
+            seconds = call + moving * at_once / through
+        else:
+            seconds = max(call + moving, moving * at_once / through)
     return request_bytes / max(seconds, 1e-12) * max(1.0, at_once) / MB
 
 

@@ -305,7 +305,7 @@ def _measure_view(launcher: Launcher, mpi: launching.Mpi, storage: str, director
     cell: dict[str, Any] = {"name": f"{mpi.name} {storage} view of {large} pieces", "verified": True}
     found = {}
     for name, pieces in (("few", 1_000), ("many", large)):
-        words = ["--pattern", "view", "--count", pieces, "--repetitions", 7]
+        words = ["--pattern", "view", "--count", pieces, "--repetitions", 101]  # of some microseconds each
         try:
             found[name] = launcher.launch(PENSTOCK, mpi, storage, directory, 1, words)
         except launching.LaunchFailure as failure:

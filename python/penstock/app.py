@@ -775,6 +775,14 @@ def model_study(
     pieces: Annotated[int, typer.Option(metavar="N", min=1, help="pieces of each rank")] = 64,
     buffer: Annotated[int, typer.Option(metavar="BYTES", min=1, help="the collective buffer")] = 16 << 20,
     durable: Annotated[bool, typer.Option("--durable", help="count making data durable")] = False,
+    emulate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--emulate",
+            metavar="DEVICE",
+            help="on this device that the library pretends (hdd, ssd, nvm); may be repeated",
+        ),
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="runs of each cell")] = 3,
     timeout: Annotated[float, typer.Option(min=1, help="seconds that one run may take")] = 120,
     output: Output = None,
@@ -796,6 +804,7 @@ def model_study(
         rounds=rounds,
         durable=durable,
         timeout_seconds=timeout,
+        emulated=command.words(emulate or []),
     )
     raise typer.Exit(command.run_model(wanted if run else None, profile, output, json))
 

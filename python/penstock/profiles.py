@@ -218,15 +218,14 @@ def stored() -> list[Profile]:
     return found
 
 
-def _pretended(name: str) -> Profile | None:
-    """What files are planned with on a device of table/devices.toml that the library pretends (PENSTOCK_EMULATE), as reports name it."""
-    if not name.startswith(EMULATED):
-        return None
-    device = devices.profiles().get(name.removeprefix(EMULATED))
-    if device is None:
-        return None
+def on_pretended(node: Profile, name: str) -> Profile:
+    """A device of table/devices.toml that the library pretends (PENSTOCK_EMULATE), used by such nodes.  Raises Failure when there is none of that name."""
+    known = devices.profiles()
+    if name not in known:
+        raise Failure(f"pretended device {_shortened(name)}: expected one of {', '.join(known)}", USAGE)
+    device = known[name]
     latency, requests = device.random_latency_us * 1e-6, device.requests_per_second
-    figures = dict(built_in("ssd").figures) | {"file.cached": 0.0, "file.sync": latency}
+    figures = dict(node.figures) | {"file.cached": 0.0, "file.sync": latency}
     for section in ("storage.read", "storage.write"):
         figures |= {
             f"{section}.device_call": device.sequential_latency_us * 1e-6,
@@ -235,15 +234,15 @@ def _pretended(name: str) -> Profile | None:
             f"{section}.device_ranks": max(1.0, latency * requests) if requests else UNLIMITED_RANKS,
             f"{section}.device_streams": 1.0,
         }
-    return Profile(name, figures, measured=False)
+    return Profile(EMULATED + name, figures, measured=False)
 
 
 def load(name: str) -> Profile:
     """A built-in one, that of a pretended device ("emulated hdd"), one of this user's by its name, or a file."""
     if name in built_in_names():
         return built_in(name)
-    if (pretended := _pretended(name)) is not None:
-        return pretended
+    if name.removeprefix(EMULATED) in devices.profiles() and name.startswith(EMULATED):
+        return on_pretended(built_in("ssd"), name.removeprefix(EMULATED))
     path = Path(name)
     if path.suffix == ".toml" or os.sep in name or _is_file(path):
         return read(path)

@@ -104,6 +104,12 @@ def test_rates_of_a_profile_in_the_papers_terms():
     )
 
 
+def test_one_head_moves_no_bytes_on_its_way():
+    profile = profiles.on_pretended(profiles.built_in("hdd"), "hdd")
+    rate = paper.mb_per_second(profile, True, True, 1 << 20, 4, 2, durable=True)
+    assert 1 / rate == pytest.approx(1 / 150 + (1 << 20) / 120e6), "150 ways of the head in a second, and 120 MB/s"
+
+
 def test_between_nodes_takes_the_network_between_them():
     profile = profiles.built_in("ssd")
     inside, between = (paper.platform_of(profile, across, 2, 4, 2, 1 << 20, 1 << 20) for across in (False, True))
@@ -137,12 +143,61 @@ def test_lines_of_a_run():
     assert "--independent" in on_bed and "--sync" in on_bed and on_bed[on_bed.index("--strategy") + 1] == "independent"
 
 
-def test_seconds_of_access_leave_out_opening_and_making_durable():
-    sample = {
-        "phases": {name: {"mean": mean} for name, mean in (("open", 8.0), ("write", 1.0), ("wait", 2.0), ("sync", 4.0))}
-    }
-    assert measured_model.access_seconds(sample, durable=False) == 3.0
-    assert measured_model.access_seconds(sample, durable=True) == 7.0
+def test_seconds_of_access_are_the_last_ones_and_durable_when_that_counts():
+    told = {"write": [9.0, 3.0], "read": [8.0, 2.0], "sync": [7.0, 4.0], "open": [5.0, 5.0]}
+    assert measured_model.access_seconds(told, durable=False) == {"write": 3.0, "read": 2.0}
+    assert measured_model.access_seconds(told, durable=True) == {"write": 7.0, "read": 2.0}
+
+
+def test_every_pretended_device_has_its_cells():
+    wanted = dataclasses.replace(WANTED, emulated=("hdd", "nvm"))
+    cells = measured_model.cells_of(wanted, [Stand()])
+    assert [cell.device for cell in cells] == ["hdd"] * 4 + ["nvm"] * 4
+    assert len({cell.name() for cell in cells}) == len(cells)
+    assert measured_model.environment_of(cells[0], wanted)["PENSTOCK_EMULATE"] == "hdd"
+
+
+def test_a_device_of_the_environment_is_not_measured_unasked(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_EMULATE", "hdd")
+    (cell, *_) = measured_model.cells_of(WANTED, [Stand()])
+    assert "PENSTOCK_EMULATE" not in measured_model.environment_of(cell, WANTED)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"emulated": ("floppy",)}, "expected one of hdd"), ({"emulated": ("hdd",), "bed": "b"}, "use one of them")],
+)
+def test_devices_that_can_not_be_are_refused_before_anything_runs(changed, said, tmp_path):
+    wanted = dataclasses.replace(WANTED, directory=tmp_path, **changed)
+    with pytest.raises(Failure, match=said):
+        measured_model.run(wanted, profiles.built_in("ssd"), lambda text: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_bytes_are_no_measurement(tmp_path, monkeypatch):
+    class Starter:
+        LaunchFailure = RuntimeError
+
+        def result(self, line, changed, timeout):
+            return {"checked": True, "verified": False, "seconds": {"write": [1.0], "read": [1.0]}}
+
+        def line(self, mpi, ranks, words):
+            return words
+
+        def environment(self, mpi, ranks):
+            return {}
+
+    monkeypatch.setattr(measured_model, "launching", Starter)
+    with pytest.raises(RuntimeError, match="bytes came back wrong"):
+        measured_model.run_once(measured_model.Cell(Stand(), 2, 1, "collective"), WANTED, tmp_path)
+
+
+def test_a_pretended_device_keeps_what_was_measured_of_the_node():
+    node = profiles.built_in("lustre")
+    there = profiles.on_pretended(node, "ssd")
+    assert there.figures["network.between.startup"] == node.figures["network.between.startup"]
+    assert there.figures["storage.write.device_per_byte"] == pytest.approx(1 / 500e6)
+    assert there.figures["file.cached"] == 0
 
 
 @built

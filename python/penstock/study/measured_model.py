@@ -1,7 +1,7 @@
 """Individual and collective access measured here, with the paper's estimate and Penstock's own beside each.
 
-Starts the kernel interleave under the library, on a test bed or on pretended nodes of this machine; reads its reports.  Knows neither the command line
-nor how results are shown.
+Starts the kernel interleave under the library, on a test bed or on pretended nodes of this machine, in a directory or on devices that the library pretends; reads
+its seconds.  Knows neither the command line nor how results are shown.
 """
 
 import os
@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock import model, paths, report
+from penstock import model, paths, profiles, report
 from penstock.failure import USAGE, Failure
 from penstock.profiles import Profile, figures_text
 from penstock.study import breakdown, paper
 from penstock.study.tam import launching
 
 Progress = Callable[[str], None]
-NOT_ACCESS = ("open", "sync")
+# Fresh files of a run.  Of the first, what is only done once in a program is left out.
+REPETITIONS = 2
 ACCESSES = {"individual": "independent", "collective": "two_phase"}
 
 
@@ -41,6 +42,9 @@ class Wanted:
     rounds: int
     durable: bool  # count making data durable
     timeout_seconds: float
+    emulated: tuple[
+        str, ...
+    ] = ()  # devices that the library pretends `directory` to lie on, one after the other; none: as it is
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,18 @@ class Cell:
     ranks: int
     nodes: int
     access: str
+    device: str = ""
 
     def name(self) -> str:
-        return f"{self.mpi.name} x{self.ranks} on {self.nodes} {self.access}"
+        return f"{self.mpi.name} x{self.ranks} on {self.nodes} {self.access}" + (
+            f" {self.device}" if self.device else ""
+        )
 
 
 def cells_of(wanted: Wanted, mpis: Sequence[Any]) -> list[Cell]:
     return [
-        Cell(mpi, ranks, -(-ranks // wanted.ranks_per_node), access)
+        Cell(mpi, ranks, -(-ranks // wanted.ranks_per_node), access, device)
+        for device in wanted.emulated or ("",)
         for mpi in mpis
         for ranks in wanted.ranks
         for access in ACCESSES
@@ -71,7 +79,7 @@ def line_of(cell: Cell, wanted: Wanted, file: Path, log: Path) -> list[str]:
     starter = launching()
     words = [str(cell.mpi.program("interleave")), "-b", str(wanted.transfer_bytes), "-s", str(wanted.segments)]
     words += ["--collective" if cell.access == "collective" else "--independent", "--no-shifted", "--json"]
-    words += ["--sync" if wanted.durable else "--no-sync", "--file", str(file)]
+    words += ["--sync" if wanted.durable else "--no-sync", "--repetitions", str(REPETITIONS), "--file", str(file)]
     where = ["run"]
     if wanted.bed:
         where = ["testbed", "run", "--name", wanted.bed, "--per-node", str(wanted.ranks_per_node)]
@@ -84,17 +92,21 @@ def line_of(cell: Cell, wanted: Wanted, file: Path, log: Path) -> list[str]:
 
 def environment_of(cell: Cell, wanted: Wanted) -> dict[str, str]:
     changed: dict[str, str] = launching().environment(cell.mpi, cell.ranks)
-    for name in ("PENSTOCK_HINTS", "PENSTOCK_BYPASS", "PENSTOCK_REPORT", "PENSTOCK_RANKS_PER_NODE"):
+    for name in ("PENSTOCK_HINTS", "PENSTOCK_BYPASS", "PENSTOCK_REPORT", "PENSTOCK_RANKS_PER_NODE", "PENSTOCK_EMULATE"):
         changed.pop(name, None)
     if not wanted.bed:
         changed["PENSTOCK_RANKS_PER_NODE"] = str(wanted.ranks_per_node)
+    if cell.device:
+        changed["PENSTOCK_EMULATE"] = cell.device
     return changed
 
 
-def access_seconds(sample: dict[str, Any], durable: bool) -> float:
-    """Mean over ranks inside the access calls: not opening and closing; making durable when it counts."""
-    left_out = [name for name in NOT_ACCESS if not (durable and name == "sync")]
-    return float(sum(value["mean"] for name, value in sample["phases"].items() if name not in left_out))
+def access_seconds(told: dict[str, Any], durable: bool) -> dict[str, float]:
+    """By direction, of the kernel's seconds: of the slowest rank inside the access calls; making data durable when it counts."""
+    seconds = {direction: float(told[direction][-1]) for direction in ("write", "read")}
+    if durable:
+        seconds["write"] += float(told["sync"][-1])
+    return seconds
 
 
 def run_once(cell: Cell, wanted: Wanted, scratch: Path) -> dict[str, float]:
@@ -104,17 +116,18 @@ def run_once(cell: Cell, wanted: Wanted, scratch: Path) -> dict[str, float]:
     log.unlink(missing_ok=True)
     line = line_of(cell, wanted, file, log)
     try:
-        starter.result(line, environment_of(cell, wanted), wanted.timeout_seconds)
+        told = starter.result(line, environment_of(cell, wanted), wanted.timeout_seconds)
         found = report.read(log) if log.is_file() else report.Report()
     finally:
         file.unlink(missing_ok=True)
-    seconds = {}
+    if not told["checked"] or not told["verified"]:
+        raise starter.LaunchFailure(f"{' '.join(line)}: bytes came back wrong")
     for direction in ("write", "read"):
-        mine = [one for one in found.files if breakdown.direction_of(one) == direction]
-        if not mine:
-            raise starter.LaunchFailure(f"{' '.join(line)}: nothing of {direction} in its report")
-        seconds[direction] = access_seconds(breakdown.sample(mine, cell.ranks), wanted.durable)
-    return seconds
+        if not any(breakdown.direction_of(one) == direction for one in found.files):
+            raise starter.LaunchFailure(
+                f"{' '.join(line)}: nothing of {direction} in its report: Penstock was not in the program"
+            )
+    return access_seconds(told["seconds"], wanted.durable)
 
 
 # Estimates
@@ -186,11 +199,14 @@ def rows_of(
     cell: Cell, samples: Sequence[dict[str, float]], wanted: Wanted, profile: Profile, processors: int
 ) -> list[dict[str, Any]]:
     rows = []
+    if cell.device:
+        profile = profiles.on_pretended(profile, cell.device)
     for direction in ("write", "read"):
         measured = statistics.median(sample[direction] for sample in samples)
         of_paper, ours = estimates(cell, wanted, profile, direction == "write", processors)
         rows.append(
             {
+                "device": cell.device,
                 "mpi": cell.mpi.name,
                 "ranks": cell.ranks,
                 "nodes": cell.nodes,
@@ -221,6 +237,12 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 def run(wanted: Wanted, profile: Profile, progress: Progress) -> dict[str, Any]:
     """Every cell, every other round backwards.  An MPI that can not do it is told among the failures."""
     starter = launching()
+    if wanted.emulated and wanted.bed:
+        raise Failure(
+            "--emulate and --bed: every node of a bed would pretend a device of its own; use one of them", USAGE
+        )
+    for name in wanted.emulated:
+        profiles.on_pretended(profile, name)  # before anything is measured
     try:
         mpis = starter.installed(paths.library_directory().parent, wanted.mpis)
     except SystemExit as missing:
@@ -270,6 +292,9 @@ def run(wanted: Wanted, profile: Profile, progress: Progress) -> dict[str, Any]:
         },
         "cells": rows,
         "errors": summary_of(rows),
+        "errors_by_device": {
+            name: summary_of([row for row in rows if row["device"] == name]) for name in wanted.emulated
+        },
         "failures": failures,
         "interrupted": interrupted,
     }

@@ -51,9 +51,10 @@ def print_model(result: dict[str, Any], stream: IO[str]) -> None:
 def print_here(here: dict[str, Any], printer: Printer) -> None:
     printer.say("")
     printer.say(f"Measured on this machine ({here['where']}) with {here['profile']}")
-    headings = ("MPI", "direction", "access", "ranks", "nodes", "bytes", "measured s", "paper s", "error", "Penstock s", "error ")  # fmt: skip
+    headings = ("device", "MPI", "direction", "access", "ranks", "nodes", "bytes", "measured s", "paper s", "error", "Penstock s", "error ")  # fmt: skip
     lines = [
         [
+            row["device"] or "directory",
             row["mpi"],
             row["direction"],
             row["access"],
@@ -69,8 +70,11 @@ def print_here(here: dict[str, Any], printer: Printer) -> None:
         for row in here["cells"]
     ]
     printer.table(headings, lines, NAMES)
-    for name, found in here["errors"].items():
-        printer.say(f"{name}: mean error {found['mean_percent']:.1f} %, worst {found['worst_percent']:.1f} %")
+    for where, errors in ({"all cells": here["errors"]} | here["errors_by_device"]).items():
+        for name, found in errors.items():
+            printer.say(
+                f"{where}, {name}: mean error {found['mean_percent']:.1f} %, worst {found['worst_percent']:.1f} %"
+            )
 
 
 def print_tradeoff(result: dict[str, Any], stream: IO[str]) -> None:

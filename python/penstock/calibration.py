@@ -229,7 +229,7 @@ def _times_faster(lines: Sequence[Line], write: bool, cached: bool) -> list[dict
 
 
 def _typical_times(rows: Sequence[dict[str, Any]]) -> float:
-    return max(1.0, statistics.median(row["times"] for row in rows))
+    return max(1.0, statistics.median(float(row["times"]) for row in rows))
 
 
 def _device_times(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:

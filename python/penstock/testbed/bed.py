@@ -145,7 +145,7 @@ def undisturbed() -> Iterator[None]:
     only note it.
     """
     came: list[int] = []
-    handlers: dict[int, Any] = {}
+    handlers: dict[signal.Signals, Any] = {}
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         for number in _ENDING:
@@ -156,8 +156,8 @@ def undisturbed() -> Iterator[None]:
         try:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            for number in came:
-                signal.raise_signal(number)
+            for noted in came:
+                signal.raise_signal(noted)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 

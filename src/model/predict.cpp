@@ -217,6 +217,17 @@ double at_file(const Scene& scene, const Flow& flow) {
   return scene.accessing({flow.aggregators * readers, flow.of_a_node * readers, std::max(1.0, stretches / readers), bytes / readers, false, false});
 }
 
+/// What the memory of windows takes that a file's first call makes: of a team all of it is reserved in the node's shared memory, new pages as a file in memory has
+/// them; an aggregator alone touches its first window as it fills it, and the kernel zeroes what it touches, about as fast as it copies.  Where a device is
+/// read, that is while it works.
+double making_windows(const Scene& scene, const Flow& flow, double window) {
+  constexpr double kSlots = 3;  // strategy/window.h
+  const double first = std::min(window, std::max(scene.work.span, 1.0) / flow.aggregators);
+  if (flow.members > 1) return std::min(flow.rounds, kSlots) * flow.of_a_node * (first / kPage) * scene.figures.memory.fault_new;
+  if (!scene.work.write && !scene.cached) return 0;
+  return first * scene.figures.memory.copy_per_byte * std::max(1.0, flow.of_a_node / scene.work.processors);
+}
+
 /// Two-phase access in one or two layers.  Windows are handled one behind the other, so that messages and devices work while processors copy: of the three, the
 /// longest counts whole, and the others where they cannot be hidden, that is in the first round.  On a page cache everything is processors' work: it is spread
 /// over those a node has.
@@ -228,11 +239,15 @@ Seconds aggregated(const Scene& scene, const Candidate& candidate) {
   double messages = communicating(scene, flow);
   const double hidden = 1 - 1 / flow.rounds;
   const double longest = std::max({copies, file, messages});
-  // What waits for nobody's processor can be hidden; with a processor to spare, so can a cached access behind other ranks' copies.
+  // What waits for nobody's processor can be hidden; with a processor to spare, so can a cached access behind other ranks' copies.  Messages inside a node move
+  // while MPI is called: the aggregator that writes does not, of one that reads the others do.
   const bool spare = scene.q <= scene.work.processors;
+  const bool device_longest = !scene.cached && file == longest;
+  const bool messages_move = scene.work.nodes > 1 || (!scene.work.write && (spare || device_longest));
   if (file < longest && (!scene.cached || spare)) file *= 1 - hidden;
-  if (messages < longest && (scene.work.nodes > 1 || spare)) messages *= 1 - hidden;
+  if (messages < longest && messages_move) messages *= 1 - hidden;
   if (copies < longest && (!scene.cached || spare)) copies *= 1 - hidden;
+  if (scene.work.anew) copies += making_windows(scene, flow, candidate.window);
   (flow.members > 1 ? seconds.gather : seconds.copy) = copies;
   seconds.file = file;
   seconds.communicate = messages;

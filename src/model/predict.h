@@ -24,6 +24,7 @@ struct Workload {
   bool write = false;
   bool fresh = true;      ///< writing: the pages are new to the file
   bool planned = false;   ///< aggregators have agreed on this pattern before
+  bool anew = false;      ///< the first collective call of a file: memory for windows is made for it
   int ranks = 1;
   int nodes = 1;
   int processors = 1;     ///< of a node that ranks may use

@@ -96,5 +96,44 @@ TEST(Predict, ATeamReadsTogetherWhatTheDeviceWorksOnAtOnce) {
   EXPECT_DOUBLE_EQ(predict(device_of(100, 100), work, team).file, kRandomCall + work.bytes * kPerByte) << "too little to share";
 }
 
+TEST(Predict, MessagesOfANodeWaitForTheAggregatorThatWrites) {
+  Figures figures = device_of(100, 100);
+  figures.network_inside.per_byte = kPerByte / 10;
+  figures.network_between.per_byte = kPerByte / 10;
+  Workload work = work_of(2, 1024, 4096);
+  work.span = work.rank_span = work.bytes;
+  work.processors = 2;
+  const Candidate alone{.way = Way::kTwoPhase, .local_per_node = 0, .aggregators = 1, .window = work.bytes / 4};
+  const double messages = work.bytes / 2 * kPerByte / 10;
+  EXPECT_DOUBLE_EQ(predict(figures, work, alone).communicate, messages / 4) << "while the next window is read";
+  work.processors = 1;
+  EXPECT_DOUBLE_EQ(predict(figures, work, alone).communicate, messages / 4) << "a device needs no processor";
+  work.write = true;
+  EXPECT_DOUBLE_EQ(predict(figures, work, alone).communicate, messages);
+  work.nodes = 2;
+  EXPECT_DOUBLE_EQ(predict(figures, work, alone).communicate, messages / 4) << "a network does it by itself";
+}
+
+TEST(Predict, AFilesFirstCallMakesTheMemoryOfItsWindows) {
+  constexpr double kMebibyte = 1 << 20;
+  Figures figures = device_of(100, 100);
+  figures.memory.copy_per_byte = 1e-9;
+  figures.memory.fault_new = 1e-6;
+  Workload work = work_of(4, 1024, 4096);
+  work.write = true;
+  work.span = work.rank_span = work.bytes;
+  const auto more = [&](const Candidate& candidate) {
+    Workload first = work;
+    first.anew = true;
+    return predict(figures, first, candidate).sum() - predict(figures, work, candidate).sum();
+  };
+  const Candidate alone{.way = Way::kTwoPhase, .local_per_node = 0, .aggregators = 1, .window = 2 * kMebibyte};
+  EXPECT_NEAR(more(alone), 2 * kMebibyte * 1e-9, 1e-9) << "the first window is zeroed";
+  const Candidate team{.way = Way::kTwoLayer, .local_per_node = 1, .aggregators = 1, .window = 2 * kMebibyte};
+  EXPECT_NEAR(more(team), 3 * 512 * 1e-6, 1e-9) << "pages of three windows in shared memory";
+  work.write = false;
+  EXPECT_EQ(more(alone), 0) << "while the device works";
+}
+
 }  // namespace
 }  // namespace penstock::model

@@ -169,6 +169,7 @@ def question_of_ours(cell: Cell, wanted: Wanted, profile: Profile, write: bool, 
         "work": {
             "write": write,
             "fresh": write,
+            "anew": True,
             "ranks": cell.ranks,
             # Pretended nodes share a memory, and a test bed's nodes the processors of the machine.
             "nodes": cell.nodes if wanted.bed else 1,

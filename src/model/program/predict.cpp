@@ -18,6 +18,7 @@ Workload workload_of(Fields& fields) {
   work.write = fields.boolean("write");
   work.fresh = fields.boolean("fresh", work.write);
   work.planned = fields.boolean("planned", false);
+  work.anew = fields.boolean("anew", false);
   work.ranks = static_cast<int>(fields.whole("ranks", 1, kRanksMax));
   work.nodes = static_cast<int>(fields.whole("nodes", 1, work.ranks, 1));
   work.processors = static_cast<int>(fields.whole("processors", 1, kRanksMax, 1));

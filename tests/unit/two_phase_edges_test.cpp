@@ -325,6 +325,57 @@ TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   for (const bool write : {false, true}) expect_same(parts, 2, write, 400000, 1 << 20);
 }
 
+// All ranks read what a program starts from: a node is sent it once, and has memory for it once.
+TEST(TwoPhaseEdges, WhatAllMembersOfATeamReadIsSentToThemOnce) {
+  constexpr int kRanks = 8, kPerNode = 4;
+  constexpr Offset kPiece = 64, kPieces = 1000;
+  for (const Offset apart : {kPiece, 3 * kPiece})
+    for (const bool from_kept_plan : {false, true}) {
+      store::MemoryStore store;
+      std::atomic<std::int64_t> sent{0};
+      comm::run_ranks(
+          kRanks,
+          [&](comm::Comm& group) {
+            hints::Hints hints = hints::defaults();
+            hints.strategy = hints::Strategy::kTwoLayer;
+            hints.aggregators = 2;
+            hints.collective_buffer_bytes = 8192;
+            auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+            ASSERT_TRUE(opened.ok()) << opened.status().text();
+            file::File& file = **opened;
+            trace::OpTrace quiet(nullptr);
+            Bytes all(static_cast<std::size_t>(apart * kPieces));
+            for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i * 7 + i / 251);
+            file::Request request;
+            request.write = request.collective = true;
+            request.buffer = all.data();
+            request.bytes = group.topology().rank == 0 ? static_cast<Offset>(all.size()) : 0;
+            EXPECT_TRUE(file.access(request, quiet).status.ok());
+            ASSERT_TRUE(file.set_view(view_of(*access::resized(0, apart, bytes(kPiece))), 0, quiet, {}).ok());
+            for (int call = 0; call < (from_kept_plan ? 2 : 1); ++call) {
+              trace::FileTrace counts;
+              Bytes memory(static_cast<std::size_t>(kPiece * kPieces));
+              request.write = false;
+              request.buffer = memory.data();
+              request.bytes = static_cast<Offset>(memory.size());
+              {
+                trace::OpTrace trace(&counts);
+                const file::Outcome outcome = file.access(request, trace);
+                EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+                EXPECT_EQ(outcome.bytes, request.bytes);
+              }
+              for (Offset i = 0; i < request.bytes; ++i)
+                ASSERT_EQ(memory[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(i / kPiece * apart + i % kPiece)]) << i;
+              EXPECT_EQ(counts.count(trace::Counter::kTwoLayer), 1);
+              if (call == (from_kept_plan ? 1 : 0)) sent += counts.count(trace::Counter::kMessageBytes);
+            }
+            EXPECT_TRUE(file.close(quiet).ok());
+          },
+          kPerNode);
+      EXPECT_EQ(sent.load(), kPiece * kPieces) << "each of two nodes has read half of it for both";
+    }
+}
+
 std::int64_t gathered(const trace::FileTrace& counts) { return counts.count(trace::Counter::kTwoLayer); }
 
 TEST(TwoPhaseEdges, ManyRanksOfANodeGatherSmallPieces) {

@@ -120,7 +120,6 @@ Status File::close(trace::OpTrace& trace) {
     removed = agree(removed, trace);
     if (status.ok()) status = removed;
   }
-  closed_ = true;
   learn_together(taken_);  // no later call does
   if (experience_.known().empty() && learned_together().empty()) return status;  // nothing was chosen: what is kept is of more use
   if (learns()) keep_for_next_file();

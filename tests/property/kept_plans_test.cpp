@@ -78,6 +78,11 @@ std::vector<Part> new_parts(Random& random, int ranks) {
     part.bytes = below(random, 3 * part.type.size());
     part.scattered = below(random, 3) == 0;
   }
+  if (below(random, 8) == 0) {  // all access the same, or some of them
+    const Part same = parts[0];
+    for (Part& part : parts)
+      if (below(random, 4) > 0) part = same;
+  }
   // Where one extent is larger than another, copies of one rank lie among others' next ones; that is no view's fault.
   return parts;
 }

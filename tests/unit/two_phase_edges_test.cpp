@@ -305,6 +305,47 @@ TEST(TwoPhaseEdges, AFileUpToTheLargestOffsetThatIsCutIsReadByTheSamePlan) {
   EXPECT_EQ(counts.count(trace::Counter::kPlansReused), 3);
 }
 
+// A file may become shorter behind the back of a call that has been told its size: what is not there any more is not what was in that memory before.
+TEST(TwoPhaseEdges, WhatIsNotThereAnyMoreIsReadAsZeros) {
+  constexpr int kRanks = 4;
+  constexpr Offset kPiece = 50, kPieces = 60, kLeft = 100;
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    store::MemoryStore memory_store;
+    LongStore store(memory_store);
+    comm::run_ranks(
+        kRanks,
+        [&](comm::Comm& group) {
+          const int rank = group.topology().rank;
+          hints::Hints hints = hints::defaults();
+          hints.strategy = strategy;
+          auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+          ASSERT_TRUE(opened.ok()) << opened.status().text();
+          trace::OpTrace trace(nullptr);
+          ASSERT_TRUE((*opened)->set_view(view_of(*access::resized(0, kPiece * kRanks, bytes(kPiece)), kPiece * rank), 0, trace, {}).ok());
+          Bytes memory(static_cast<std::size_t>(kPiece * kPieces), std::byte{7});
+          file::Request request;
+          request.write = request.collective = true;
+          request.buffer = memory.data();
+          request.bytes = kPiece * kPieces;
+          EXPECT_EQ((*opened)->access(request, trace).bytes, request.bytes);
+          if (rank == 0) {
+            EXPECT_TRUE((*memory_store.open("file", {}))->resize(kLeft).ok());
+            store.size_bytes = kRanks * kPiece * kPieces;
+          }
+          ASSERT_TRUE(group.barrier().ok());
+          request.write = false;
+          const file::Outcome outcome = (*opened)->access(request, trace);
+          EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+          EXPECT_EQ(outcome.bytes, request.bytes);
+          Bytes wanted(memory.size());
+          if (rank * kPiece < kLeft) std::fill_n(wanted.begin(), kPiece, std::byte{7});
+          EXPECT_TRUE(memory == wanted);
+          EXPECT_TRUE((*opened)->close(trace).ok());
+        },
+        2);
+  }
+}
+
 TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   std::vector<Offset> offsets, lengths;
   Offset at = 0;

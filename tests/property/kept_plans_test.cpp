@@ -9,6 +9,7 @@
 #include "comm/local/local_comm.h"
 #include "file/file.h"
 #include "store/memory/memory_store.h"
+#include "support/races.h"
 
 namespace penstock {
 namespace {
@@ -144,15 +145,7 @@ Call changed(Random& random, Call call) {
   return call;
 }
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kRacesAreTold = true;
-#elif defined(__has_feature)
-constexpr bool kRacesAreTold = __has_feature(thread_sanitizer);
-#else
-constexpr bool kRacesAreTold = false;
-#endif
-
-/// Whether ranks reach the same bytes.  Where they write those, what they share has a race that is theirs, and the thread sanitizer tells of it.
+/// Whether ranks reach the same bytes.
 bool ranks_meet(const Call& call) {
   std::set<Offset> reached;
   for (const Part& part : call.parts)

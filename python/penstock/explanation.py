@@ -165,7 +165,7 @@ def changed(pattern: Pattern, changes: Changes) -> Pattern:
 
 
 def gathers(pattern: Pattern, cached: bool) -> bool:
-    """Whether the library considers gathering when nobody asked for it (src/file/file.cpp, plan::may_gather_on_a_node)."""
+    """Whether the library considers gathering when nobody asked for it (src/file/open.cpp, plan::may_gather_on_a_node)."""
     if not pattern.collective or pattern.ranks == 1:
         return False
     return pattern.nodes > 1 or not cached or pattern.ranks >= 12 or pattern.ranks >= pattern.processors

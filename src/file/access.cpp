@@ -481,8 +481,7 @@ Status File::see_aggregators_writes(bool wrote_for_others, const Status& mine) {
 }
 
 Result<WriteRight> File::write_right(store::File& store_file, const hints::Hints& asked) {
-  const bool wanted = asked.sieve_writes == hints::Switch::kEnable || asked.strategy == hints::Strategy::kSieved;
-  return sieve_lock_.acquire(store_file, wanted);
+  return sieve_lock_.acquire(store_file, plan::wants_sieved_writes(facts_of(store_file.traits()), asked));
 }
 
 /// A part of a request whose file offsets ascend.

@@ -405,7 +405,6 @@ class File {
   int pending_count_ = 0;
   int pending_collectives_ = 0;
   std::unique_ptr<Worker> collective_worker_;
-  bool closed_ = false;
 };
 
 }  // namespace penstock::file

@@ -77,8 +77,18 @@ Estimates allowed(const Pattern& pattern, const StoreFacts& facts, const hints::
 
 bool wants_sieved_writes(const StoreFacts& facts, const hints::Hints& hints) {
   if (!can_sieve_writes(facts)) return false;
-  if (hints.strategy == hints::Strategy::kSieved) return true;
-  return hints.strategy == hints::Strategy::kAutomatic && hints.sieve_writes == hints::Switch::kEnable;
+  switch (hints.strategy) {
+    case hints::Strategy::kIndependent:
+    case hints::Strategy::kMapped:
+      return false;
+    case hints::Strategy::kSieved:
+      return true;
+    case hints::Strategy::kTwoPhase:
+    case hints::Strategy::kTwoLayer:
+    case hints::Strategy::kAutomatic:
+      break;
+  }
+  return hints.sieve_writes == hints::Switch::kEnable;
 }
 
 void estimate(const Pattern& pattern, const hints::Hints& hints, const Setting& setting, Estimates& ways) {

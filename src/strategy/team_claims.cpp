@@ -2,14 +2,50 @@
 #include "strategy/team_claims.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "access/shift.h"
 #include "access/wire.h"
 #include "strategy/claim_message.h"
 
 namespace penstock::strategy {
 
 using access::Claim;
+
+namespace {
+
+/// For each of the claims, which have data, the first one that is of the same bytes.
+std::vector<std::size_t> first_alike(const std::vector<Claim>& claims) {
+  std::vector<std::size_t> order(claims.size()), alike(claims.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto beginning = [&](std::size_t i) { return std::pair(access::offset_of(claims[i].tiling, claims[i].position), claims[i].bytes); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return beginning(a) < beginning(b); });
+  std::size_t first = 0;
+  for (const std::size_t claim : order) {
+    if (beginning(first) != beginning(claim) || access::shift_between(claims[first], claims[claim]) != Offset{0}) first = claim;
+    alike[claim] = first;
+  }
+  return alike;
+}
+
+/// The claims joined by their structure.  Those of the same bytes are one, however many members want them: a team is sent them once.
+access::Coalesced join(const std::vector<Claim>& claims) {
+  const std::vector<std::size_t> alike = first_alike(claims);
+  std::vector<Claim> unlike;
+  std::vector<std::size_t> place(claims.size());
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (alike[i] != i) continue;
+    place[i] = unlike.size();
+    unlike.push_back(claims[i]);
+  }
+  access::Coalesced joined = access::coalesce(unlike);
+  const std::vector<std::size_t> whole_of = std::exchange(joined.whole_of, {});
+  for (const std::size_t first : alike) joined.whole_of.push_back(whole_of[place[first]]);
+  return joined;
+}
+
+}  // namespace
 
 void TeamClaims::take_own(const Claim& own) {
   if (own.bytes == 0) return;
@@ -32,7 +68,7 @@ Status TeamClaims::take(const Board& board, int members) {
     claims.push_back(std::move(*claim));
     owners.push_back(member);
   }
-  access::Coalesced joined = access::coalesce(claims);
+  access::Coalesced joined = join(claims);
   take_joined(joined, owners);
   // A joined description may be longer than its parts: a view says in a few numbers that its first and last copies are cut.
   if (told_bytes() > board.trees().size()) {

@@ -144,7 +144,7 @@ TEST(Placing, WhereOneRankGetsNoTeamAllStayWhereTheyAre) {
           Session session(group, wanting, store, hints_by(profile));
           for (int turn = 0; turn < 3; ++turn) {
             session.write_and_read(kSmall, 10, turn);
-            session.write_and_read(kLarge, 10, turn);
+            session.write_and_read(kLarge + turn, 10, turn);  // another pattern each time, which asks anew
           }
           EXPECT_EQ(session.count(Counter::kTwoPhase) > 0, wanting_rank < 0);
           EXPECT_EQ(session.count(Counter::kTwoPhase) + session.count(Counter::kTwoLayer), 12);
@@ -177,6 +177,28 @@ TEST(Placing, ACallThatFailsBeforeOrAfterGoingOverLeavesAllAlike) {
           },
           4);
     }
+}
+
+// Every rank could move its own data then; but what one rank may not begin, no rank does.
+TEST(Placing, WhatOneRankMayNotBeginMovesNothing) {
+  const TurningProfile profile;
+  const Wanting wanting = nothing_wanting();
+  for (int failing = 0; failing < 4; ++failing) {
+    SCOPED_TRACE("rank " + std::to_string(failing));
+    SharedStore store;
+    comm::run_ranks(
+        4,
+        [&](comm::Comm& group) {
+          Session session(group, wanting, store, hints_by(profile));
+          const Status failure = group.topology().rank == failing ? Status::failure(Code::kArgument, "for a test") : Status();
+          session.access(true, kSmall, 10, 0, failure, true);
+          EXPECT_EQ(*session.file->size(), 0) << "the first of its kind";
+          session.access(true, kSmall, 10, 1, {});
+          session.access(true, kSmall, 10, 2, failure, true);
+          session.access(false, kSmall, 10, 1, {});
+        },
+        2);
+  }
 }
 
 // What was learned in one file is known to whoever decides about the next.

@@ -9,6 +9,7 @@
 #include "comm/local/local_comm.h"
 #include "file/file.h"
 #include "store/memory/memory_store.h"
+#include "support/races.h"
 
 namespace penstock {
 namespace {
@@ -78,6 +79,11 @@ std::vector<Part> new_parts(Random& random, int ranks) {
     part.bytes = below(random, 3 * part.type.size());
     part.scattered = below(random, 3) == 0;
   }
+  if (below(random, 8) == 0) {  // all access the same, or some of them
+    const Part same = parts[0];
+    for (Part& part : parts)
+      if (below(random, 4) > 0) part = same;
+  }
   // Where one extent is larger than another, copies of one rank lie among others' next ones; that is no view's fault.
   return parts;
 }
@@ -139,15 +145,7 @@ Call changed(Random& random, Call call) {
   return call;
 }
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kRacesAreTold = true;
-#elif defined(__has_feature)
-constexpr bool kRacesAreTold = __has_feature(thread_sanitizer);
-#else
-constexpr bool kRacesAreTold = false;
-#endif
-
-/// Whether ranks reach the same bytes.  Where they write those, what they share has a race that is theirs, and the thread sanitizer tells of it.
+/// Whether ranks reach the same bytes.
 bool ranks_meet(const Call& call) {
   std::set<Offset> reached;
   for (const Part& part : call.parts)

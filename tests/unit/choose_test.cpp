@@ -218,8 +218,17 @@ TEST(Choose, SievedWritesAreAskedForOnlyWhereTheyCanBeHad) {
   hints.sieve_writes = hints::Switch::kEnable;
   EXPECT_TRUE(wants_sieved_writes(kLocal, hints));
   EXPECT_FALSE(wants_sieved_writes(kNetwork, hints));
-  hints.strategy = hints::Strategy::kMapped;
-  EXPECT_FALSE(wants_sieved_writes(kLocal, hints));
+  // Whoever writes otherwise never sieves, and should not have to lock what he writes.
+  for (const hints::Strategy strategy : {hints::Strategy::kIndependent, hints::Strategy::kMapped}) {
+    hints.strategy = strategy;
+    EXPECT_FALSE(wants_sieved_writes(kLocal, hints));
+  }
+  // These are about collective calls; a rank's own writes are sieved all the same.
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    hints.strategy = strategy;
+    EXPECT_TRUE(wants_sieved_writes(kLocal, hints));
+    EXPECT_EQ(choose(pieces(true, 1000, 8, 16), kLocal, hints, true), Way::kSieved);
+  }
   EXPECT_TRUE(wants_sieved_writes(kLocal, with(hints::Strategy::kSieved)));
 }
 

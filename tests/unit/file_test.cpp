@@ -88,6 +88,53 @@ TEST(Choice, TheSizeIsAskedForOnlyWhereThereIsSomethingToChoose) {
   }
 }
 
+/// Counts how often ranges of its files are locked.
+class LockedStore final : public store::Store {
+ public:
+  explicit LockedStore(store::Store& inner) : inner_(inner) {}
+  Result<std::unique_ptr<store::File>> open(const std::string& path, const store::OpenOptions& options) override {
+    Result<std::unique_ptr<store::File>> file = inner_.open(path, options);
+    if (!file.ok()) return file;
+    return std::unique_ptr<store::File>(new LockedFile(std::move(*file), locked));
+  }
+  Status remove(const std::string& path) override { return inner_.remove(path); }
+  std::atomic<int> locked{0};
+
+ private:
+  class LockedFile final : public store::ForwardingFile {
+   public:
+    LockedFile(std::unique_ptr<store::File> inner, std::atomic<int>& locked) : ForwardingFile(std::move(inner)), locked_(locked) {}
+    Status lock_range(Offset offset, Offset length, bool exclusive) override {
+      ++locked_;
+      return inner_->lock_range(offset, length, exclusive);
+    }
+
+   private:
+    std::atomic<int>& locked_;
+  };
+  store::Store& inner_;
+};
+
+TEST(Choice, OnlyWhoMaySieveLocksWhatIsWritten) {
+  for (const hints::Strategy strategy : {hints::Strategy::kIndependent, hints::Strategy::kMapped, hints::Strategy::kAutomatic, hints::Strategy::kTwoPhase})
+    for (const bool may_sieve : {false, true}) {
+      store::MemoryStore memory;
+      LockedStore store(memory);
+      hints::Hints hints = hints::defaults();
+      hints.strategy = strategy;
+      hints.sieve_writes = may_sieve ? hints::Switch::kEnable : hints::Switch::kAutomatic;
+      comm::run_ranks(1, [&](comm::Comm& group) {
+        auto opened = file::File::open(std::move(*group.duplicate()), store, "file", read_write(), hints, nullptr, {});
+        ASSERT_TRUE(opened.ok()) << opened.status().text();
+        trace::OpTrace trace(nullptr);
+        for (char byte = 0; byte < 10; ++byte) EXPECT_TRUE((*opened)->access(request_of(true, &byte, 1, file::Pointer::kIndividual), trace).status.ok());
+        const bool sieves = may_sieve && (strategy == hints::Strategy::kAutomatic || strategy == hints::Strategy::kTwoPhase);
+        EXPECT_EQ(store.locked.load(), sieves ? 11 : 1) << "one lock says who is there";
+        EXPECT_TRUE((*opened)->close(trace).ok());
+      });
+    }
+}
+
 TEST(Mode, ForbiddenCombinations) {
   file::Mode mode;
   EXPECT_EQ(file::check_mode(mode).code(), Code::kMode);

@@ -127,6 +127,7 @@ TEST(IncoherentFile, ARankReadsAgainAndAgainWhatItWroteByItself) {
         }
         trace::OpTrace trace(nullptr);
         EXPECT_TRUE(file->set_size(kStripe + 40, trace, {}).ok());
+        EXPECT_EQ(moved(*file, false, true, kStripe, back), 40) << "what the other node remembers is more";
         EXPECT_TRUE(file->sync(trace, {}).ok());
         EXPECT_EQ(moved(*file, false, true, kStripe, back), 40);
         EXPECT_TRUE(file->close(trace).ok());

@@ -342,6 +342,50 @@ TEST(KeptPlans, WhatLiesBetweenStaysWhereAPartMovesOverDataOfATeamThatItDidNotRe
       });
 }
 
+// An aggregator that was told of a part of the file, where nobody left anything out, has another part when the file has become longer.
+TEST(KeptPlans, WhatLiesBetweenStaysWhereTheReadThatMadeThePlanWasCutShort) {
+  constexpr Offset kCut = 5 * kAlignment, kWhole = 100 * kAlignment;
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    store::MemoryStore store;
+    comm::run_ranks(
+        kRanks,
+        [&](comm::Comm& group) {
+          Session session(group, store, hints_for(strategy));
+          trace::OpTrace trace(nullptr);
+          std::vector<std::byte> filled(static_cast<std::size_t>(kWhole));
+          for (std::size_t i = 0; i < filled.size(); ++i) filled[i] = Session::value_of(static_cast<Offset>(i));
+          const auto fill = [&](Offset bytes) {
+            file::View view;
+            EXPECT_TRUE(session.file->set_view(view, 0, trace, {}).ok());
+            file::Request request;
+            request.write = true;
+            request.buffer = filled.data();
+            request.bytes = session.rank == 0 ? bytes : 0;
+            EXPECT_TRUE(session.file->access(request, trace).status.ok());
+            EXPECT_TRUE(group.barrier().ok());
+          };
+          access::Type type = *access::resized(0, kWhole, *access::contiguous(0, *access::elementary(1)));
+          // Long to tell, and in one stretch where the second aggregator has its part of the short file.
+          if (session.rank == 1) type = *access::resized(0, kWhole, dealt_at_random(true, 2 * kCut, kWhole / 2, {0}, {2 * kCut}));
+          if (session.rank == 3) type = *access::resized(0, kWhole, dealt_at_random(true, kWhole - kCut, kWhole));
+          fill(kCut);
+          EXPECT_FALSE(session.reuses({type, 0, 0, type.size(), false}));
+          fill(kWhole);
+          EXPECT_TRUE(session.reuses({type, 0, 0, type.size()}));
+          EXPECT_TRUE(group.barrier().ok());
+          if (session.rank == 0) {
+            std::vector<std::byte> now(filled.size());
+            const std::unique_ptr<store::File> file = std::move(*store.open("file", {}));
+            store::Transfer transfer{0, now.data(), now.size(), 0};
+            EXPECT_TRUE(file->read(std::span(&transfer, 1)).ok());
+            EXPECT_TRUE(now == filled);
+          }
+          EXPECT_TRUE(group.barrier().ok());
+        },
+        2);
+  }
+}
+
 Ballot ballot_of(std::vector<Candidate> candidates) {
   Ballot ballot;
   for (const Candidate& candidate : candidates) ballot.candidates[static_cast<std::size_t>(ballot.count++)] = candidate;

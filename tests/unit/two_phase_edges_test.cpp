@@ -305,6 +305,47 @@ TEST(TwoPhaseEdges, AFileUpToTheLargestOffsetThatIsCutIsReadByTheSamePlan) {
   EXPECT_EQ(counts.count(trace::Counter::kPlansReused), 3);
 }
 
+// A file may become shorter behind the back of a call that has been told its size: what is not there any more is not what was in that memory before.
+TEST(TwoPhaseEdges, WhatIsNotThereAnyMoreIsReadAsZeros) {
+  constexpr int kRanks = 4;
+  constexpr Offset kPiece = 50, kPieces = 60, kLeft = 100;
+  for (const hints::Strategy strategy : {hints::Strategy::kTwoPhase, hints::Strategy::kTwoLayer}) {
+    store::MemoryStore memory_store;
+    LongStore store(memory_store);
+    comm::run_ranks(
+        kRanks,
+        [&](comm::Comm& group) {
+          const int rank = group.topology().rank;
+          hints::Hints hints = hints::defaults();
+          hints.strategy = strategy;
+          auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+          ASSERT_TRUE(opened.ok()) << opened.status().text();
+          trace::OpTrace trace(nullptr);
+          ASSERT_TRUE((*opened)->set_view(view_of(*access::resized(0, kPiece * kRanks, bytes(kPiece)), kPiece * rank), 0, trace, {}).ok());
+          Bytes memory(static_cast<std::size_t>(kPiece * kPieces), std::byte{7});
+          file::Request request;
+          request.write = request.collective = true;
+          request.buffer = memory.data();
+          request.bytes = kPiece * kPieces;
+          EXPECT_EQ((*opened)->access(request, trace).bytes, request.bytes);
+          if (rank == 0) {
+            EXPECT_TRUE((*memory_store.open("file", {}))->resize(kLeft).ok());
+            store.size_bytes = kRanks * kPiece * kPieces;
+          }
+          ASSERT_TRUE(group.barrier().ok());
+          request.write = false;
+          const file::Outcome outcome = (*opened)->access(request, trace);
+          EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+          EXPECT_EQ(outcome.bytes, request.bytes);
+          Bytes wanted(memory.size());
+          if (rank * kPiece < kLeft) std::fill_n(wanted.begin(), kPiece, std::byte{7});
+          EXPECT_TRUE(memory == wanted);
+          EXPECT_TRUE((*opened)->close(trace).ok());
+        },
+        2);
+  }
+}
+
 TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   std::vector<Offset> offsets, lengths;
   Offset at = 0;
@@ -323,6 +364,57 @@ TEST(TwoPhaseEdges, AJoinedDescriptionMayBeLongerThanItsParts) {
   const Offset in_gap = 5 * at + offsets[1997] + lengths[1997];
   parts[1] = {view_of(bytes(1), in_gap), 0, 1};
   for (const bool write : {false, true}) expect_same(parts, 2, write, 400000, 1 << 20);
+}
+
+// All ranks read what a program starts from: a node is sent it once, and has memory for it once.
+TEST(TwoPhaseEdges, WhatAllMembersOfATeamReadIsSentToThemOnce) {
+  constexpr int kRanks = 8, kPerNode = 4;
+  constexpr Offset kPiece = 64, kPieces = 1000;
+  for (const Offset apart : {kPiece, 3 * kPiece})
+    for (const bool from_kept_plan : {false, true}) {
+      store::MemoryStore store;
+      std::atomic<std::int64_t> sent{0};
+      comm::run_ranks(
+          kRanks,
+          [&](comm::Comm& group) {
+            hints::Hints hints = hints::defaults();
+            hints.strategy = hints::Strategy::kTwoLayer;
+            hints.aggregators = 2;
+            hints.collective_buffer_bytes = 8192;
+            auto opened = file::File::open(std::move(*group.duplicate()), store, "file", {.read = true, .write = true, .create = true}, hints, nullptr, {});
+            ASSERT_TRUE(opened.ok()) << opened.status().text();
+            file::File& file = **opened;
+            trace::OpTrace quiet(nullptr);
+            Bytes all(static_cast<std::size_t>(apart * kPieces));
+            for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i * 7 + i / 251);
+            file::Request request;
+            request.write = request.collective = true;
+            request.buffer = all.data();
+            request.bytes = group.topology().rank == 0 ? static_cast<Offset>(all.size()) : 0;
+            EXPECT_TRUE(file.access(request, quiet).status.ok());
+            ASSERT_TRUE(file.set_view(view_of(*access::resized(0, apart, bytes(kPiece))), 0, quiet, {}).ok());
+            for (int call = 0; call < (from_kept_plan ? 2 : 1); ++call) {
+              trace::FileTrace counts;
+              Bytes memory(static_cast<std::size_t>(kPiece * kPieces));
+              request.write = false;
+              request.buffer = memory.data();
+              request.bytes = static_cast<Offset>(memory.size());
+              {
+                trace::OpTrace trace(&counts);
+                const file::Outcome outcome = file.access(request, trace);
+                EXPECT_TRUE(outcome.status.ok()) << outcome.status.text();
+                EXPECT_EQ(outcome.bytes, request.bytes);
+              }
+              for (Offset i = 0; i < request.bytes; ++i)
+                ASSERT_EQ(memory[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(i / kPiece * apart + i % kPiece)]) << i;
+              EXPECT_EQ(counts.count(trace::Counter::kTwoLayer), 1);
+              if (call == (from_kept_plan ? 1 : 0)) sent += counts.count(trace::Counter::kMessageBytes);
+            }
+            EXPECT_TRUE(file.close(quiet).ok());
+          },
+          kPerNode);
+      EXPECT_EQ(sent.load(), kPiece * kPieces) << "each of two nodes has read half of it for both";
+    }
 }
 
 std::int64_t gathered(const trace::FileTrace& counts) { return counts.count(trace::Counter::kTwoLayer); }

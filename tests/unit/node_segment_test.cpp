@@ -5,14 +5,45 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+
+namespace {
+
+off_t reserve_most = 0;  ///< what is longer is interrupted by the next signal of a timer; 0: nothing is
+int interrupted = 0;
+
+}  // namespace
+
+// Takes the place of libc's, which the segments call by name.
+extern "C" int posix_fallocate(int file, off_t offset, off_t length) {
+  if (reserve_most > 0 && length > reserve_most) return ++interrupted < 1000 ? EINTR : ELOOP;  // a test that would never end fails
+  return syscall(SYS_fallocate, file, 0, offset, length) == 0 ? 0 : errno;
+}
 
 namespace penstock::comm {
 namespace {
 
 constexpr std::size_t kSize = 8192;
+
+TEST(NodeSegment, IsReservedUnderATimer) {
+  constexpr std::size_t kLarge = 10'000'000;
+  reserve_most = 2 << 20;
+  NodeSegment::Name name;
+  auto made = NodeSegment::create(kLarge, name);
+  reserve_most = 0;
+  ASSERT_TRUE(made.ok()) << made.status().text();
+  const int descriptor = shm_open(name.data(), O_RDONLY, 0);
+  NodeSegment::remove_name(name);
+  struct stat facts {};
+  ASSERT_EQ(fstat(descriptor, &facts), 0);
+  close(descriptor);
+  EXPECT_EQ(facts.st_size, static_cast<off_t>(kLarge));
+  EXPECT_GE(facts.st_blocks * 512, static_cast<off_t>(kLarge));
+}
 
 TEST(NodeSegment, TwoMappingsAreTheSameMemory) {
   NodeSegment::Name name;

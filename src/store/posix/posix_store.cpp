@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "store/posix/bus_errors.h"
 #include "store/posix/file_systems.h"
 #include "store/range_locks.h"
 
@@ -68,11 +69,22 @@ class PosixMapping final : public Mapping {
   PosixMapping(int descriptor, const std::string& path, std::byte* base, Offset lead, Offset first, Offset length,
                bool writable)
       : descriptor_(descriptor), path_(path), base_(base), lead_(lead), writable_(writable) {
+    guard_.emplace(base, static_cast<std::size_t>(lead + length));
     data_ = base + lead;
     first_ = first;
     length_ = length;
   }
-  ~PosixMapping() override { munmap(base_, static_cast<std::size_t>(lead_ + length_)); }
+  ~PosixMapping() override {
+    guard_.reset();
+    munmap(base_, static_cast<std::size_t>(lead_ + length_));
+  }
+  [[nodiscard]] bool guarded() const { return guard_->works(); }
+
+  Status intact() const override {
+    if (!guard_->lost()) return {};
+    return Status::failure(Code::kIo, EFAULT,
+                           describe("mapping", path_, first_, length_) + ": the file's end or its device went away meanwhile; did somebody make it shorter?");
+  }
 
   Status populate(Offset offset, Offset length) override {
     if (length <= 0) return {};
@@ -119,6 +131,7 @@ class PosixMapping final : public Mapping {
   std::byte* base_;
   Offset lead_;  ///< bytes between the page's start and `first`
   bool writable_;
+  std::optional<BusErrorGuard> guard_;
 };
 
 class PosixFile final : public File {
@@ -157,8 +170,9 @@ class PosixFile final : public File {
     // New pages then come in large folios where the kernel and the file system can: several times fewer faults.  Where
     // they can not, this fails or changes nothing.
     if (writable && length >= kLargeFoliosBytesMin) (void)madvise(base, static_cast<std::size_t>(lead + length), MADV_HUGEPAGE);
-    return std::unique_ptr<Mapping>(
-        new PosixMapping(descriptor_, path_, static_cast<std::byte*>(base), lead, first, length, writable));
+    auto mapping = std::make_unique<PosixMapping>(descriptor_, path_, static_cast<std::byte*>(base), lead, first, length, writable);
+    if (!mapping->guarded()) return Status::failure(Code::kUnsupported, describe("mapping", path_, first, length) + ": too many at the same time");
+    return std::unique_ptr<Mapping>(std::move(mapping));
   }
 
   Result<Offset> size() override {

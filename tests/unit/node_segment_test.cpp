@@ -3,9 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,6 +31,7 @@ namespace penstock::comm {
 namespace {
 
 constexpr std::size_t kSize = 8192;
+constexpr int kCannotMount = 77;
 
 TEST(NodeSegment, IsReservedUnderATimer) {
   constexpr std::size_t kLarge = 10'000'000;
@@ -73,6 +77,39 @@ TEST(NodeSegment, IsForThisUserOnlyAndOfTheRightSize) {
   EXPECT_EQ(facts.st_mode & 0777, 0600U);
   EXPECT_EQ(NodeSegment::open(2 * kSize, name).status().code(), Code::kOther);
   NodeSegment::remove_name(name);
+}
+
+TEST(NodeSegment, IsNotTakenFromAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  NodeSegment::Name name;
+  auto made = NodeSegment::create(kSize, name);
+  ASSERT_TRUE(made.ok());
+  const int descriptor = shm_open(name.data(), O_RDWR, 0);
+  ASSERT_EQ(fchown(descriptor, 12345, 12345), 0);
+  close(descriptor);
+  EXPECT_EQ(NodeSegment::open(kSize, name).status().code(), Code::kOther);
+  NodeSegment::remove_name(name);
+}
+
+/// In a child: 0 when there is an error, and no signal, where memory runs short.
+int fill_up() {
+  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=256k") != 0)
+    return kCannotMount;
+  NodeSegment::Name name;
+  const auto made = NodeSegment::create(1 << 20, name);
+  if (made.ok()) std::memset(made.value().memory(), 1, 1 << 20);
+  return made.status().code() == Code::kNoSpace ? 0 : 1;
+}
+
+TEST(NodeSegment, AFullMemoryIsAnErrorAndNoSignal) {
+  const pid_t child = fork();
+  if (child == 0) _exit(fill_up());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "this user cannot mount a small tmpfs";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(NodeSegment, NamesDiffer) {

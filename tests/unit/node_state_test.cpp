@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <thread>
+#include <vector>
 
 namespace penstock::comm {
 namespace {
@@ -48,9 +50,29 @@ TEST(FutexWord, ASleeperIsPokedUnderATimer) {
 
 TEST(FutexWord, ASleeperIsPokedWithoutSignals) {
   FutexWord word;
-  Poked poked{0, 5, now_ns() + 10'000'000'000};
+  Poked poked{0, 20, now_ns() + 2'000'000'000};  // not half as much when naps stay short
   EXPECT_FALSE(word.wait_while(0, {.longest_nap_ns = 1'000'000, .poke = &Poked::poke, .context = &poked}));
   EXPECT_EQ(poked.times, poked.wanted);
+}
+
+// Each wakes only whose turn it is, so the first reader wakes the second, and both are inside at once.
+TEST(TicketLock, ReadersThatSleepAreAllLetIn) {
+  TicketLock lock;
+  FutexWord inside;
+  lock.lock(true, 0);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i)
+    readers.emplace_back([&] {
+      lock.lock(false, 0);
+      inside.value.fetch_add(1);
+      inside.wake();
+      inside.wait_until(3, ~0U, {});
+      lock.unlock(false);
+    });
+  for (int look = 0; look < 20'000; ++look) std::this_thread::yield();  // time for all to fall asleep
+  lock.unlock(true);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(inside.value.load(), 3U);
 }
 
 }  // namespace

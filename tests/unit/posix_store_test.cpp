@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,7 +43,11 @@ struct Kernel {
   int reserve_interrupted = 0;     ///< counted
   int map = 0;                     ///< errno of mmap, 0: the real one
   bool owned_by_others = false;    ///< whoever makes a file is not its owner
+  bool write_only = false;         ///< whoever opens a file may not read it
   bool lustre = false;             ///< directories are on it
+  bool nfs = false;                ///< files are on it
+  int forgotten = 0;               ///< counted: advice to forget what is cached
+  std::vector<int> lock = {};      ///< errno of the next range locks that wait, 0: the real one
   int layout = 0;                  ///< errno of setting a layout, 0: it is set
   int transfers = 0;               ///< counted
   std::size_t largest = 0;         ///< counted
@@ -151,6 +156,10 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
+  if (kernel.write_only && (flags & O_ACCMODE) != O_WRONLY) {
+    errno = EACCES;
+    return -1;
+  }
   const int file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
   if (file < 0 || !kernel.owned_by_others || (flags & O_NOATIME) == 0) return file;
   close(file);  // Linux asks for the owner when the file is there already
@@ -161,6 +170,27 @@ int statfs(const char* path, struct statfs* system) noexcept {
   const int result = static_cast<int>(syscall(SYS_statfs, path, system));
   if (kernel.lustre) system->f_type = 0x0BD00BD0;
   return result;
+}
+int fstatfs(int file, struct statfs* system) noexcept {
+  const int result = static_cast<int>(syscall(SYS_fstatfs, file, system));
+  if (kernel.nfs) system->f_type = 0x6969;
+  return result;
+}
+int posix_fadvise(int, off_t, off_t, int advice) noexcept {
+  kernel.forgotten += advice == POSIX_FADV_DONTNEED ? 1 : 0;
+  return 0;
+}
+int fcntl(int file, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  const auto argument = va_arg(rest, long);
+  va_end(rest);
+  if (command == F_OFD_SETLKW)
+    if (const int error = next(kernel.lock)) {
+      errno = error;
+      return -1;
+    }
+  return static_cast<int>(syscall(SYS_fcntl, file, command, argument));
 }
 int ioctl(int, unsigned long, ...) noexcept {
   errno = kernel.layout;
@@ -570,6 +600,71 @@ TEST_F(PosixStoreTest, LocksExcludeThreadsOfOneFile) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counter, 800);
+}
+
+TEST_F(PosixStoreTest, ALockThatFailsIsNotHeld) {
+  const auto file = create();
+  kernel.lock = {EINTR, ENOLCK};
+  EXPECT_FALSE(file->lock_range(0, 10, true).ok());
+  EXPECT_EQ(file->unlock_range(0, 10).code(), Code::kIntern);
+  EXPECT_TRUE(file->lock_range(0, 10, true).ok());
+}
+
+TEST_F(PosixStoreTest, LocksEndWithTheFileAlsoWhereAChildHasIt) {
+  const auto file = create();
+  const auto other = open({.read = true, .write = true});
+  ASSERT_TRUE(file->lock_range(0, 10, true).ok());
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte = 0;
+    ::close(ends[1]);
+    while (::read(ends[0], &byte, 1) > 0) {  // as long as the test goes on
+    }
+    _exit(0);
+  }
+  EXPECT_TRUE(*other->range_is_locked(0, 10));
+  EXPECT_TRUE(file->close().ok());
+  EXPECT_FALSE(*other->range_is_locked(0, 10));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(PosixStoreTest, AFileThatCannotBeReadIsNeitherMappedNorLockedForReaders) {
+  kernel.write_only = true;
+  const auto file = open({.read = false, .write = true, .create = true});
+  EXPECT_FALSE(file->traits().can_read_back);
+  EXPECT_FALSE(file->traits().can_map);
+  EXPECT_EQ(file->map(0, 10, true).status().code(), Code::kUnsupported);
+  EXPECT_TRUE(put(*file, 0, "abc").ok());
+  EXPECT_TRUE(file->lock_range(0, 10, false).ok()) << "an exclusive one instead";
+  EXPECT_TRUE(file->unlock_range(0, 10).ok());
+}
+
+TEST_F(PosixStoreTest, SyncForgetsWhatOtherNodesMayHaveChanged) {
+  for (const bool nfs : {false, true}) {
+    kernel.nfs = nfs;
+    const auto file = create();
+    kernel.forgotten = 0;
+    ASSERT_TRUE(file->sync().ok());
+    EXPECT_EQ(kernel.forgotten, file->traits().node_local || file->traits().coherent_between_nodes ? 0 : 1);
+    EXPECT_TRUE(!nfs || !file->traits().node_local);
+  }
+}
+
+TEST_F(PosixStoreTest, NothingIsReadBehindTheEnd) {
+  const auto file = create();
+  ASSERT_TRUE(put(*file, 0, "0123456789").ok());
+  std::string memory(20, '#');
+  auto* const bytes = reinterpret_cast<std::byte*>(memory.data());
+  Transfer batch[] = {{5, bytes, 6}, {100, bytes + 6, 5}, {200, bytes + 11, 5}};
+  kernel.transfers = 0;
+  ASSERT_TRUE(file->read(batch).ok());
+  EXPECT_EQ(kernel.transfers, 2);  // up to the end, and that it is the end: what somebody writes behind it meanwhile would leave a gap
+  EXPECT_EQ(batch[0].done, 5U);
+  EXPECT_EQ(batch[1].done + batch[2].done, 0U);
 }
 
 TEST_F(PosixStoreTest, UnlockingLeavesOtherHoldersTheirShare) {

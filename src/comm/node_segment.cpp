@@ -36,12 +36,20 @@ Status make_name(NodeSegment::Name& name) {
 }
 
 // Reserves the memory now: a full /dev/shm is an error here, where it would be a SIGBUS at the first touch later.
+// A signal can make a call give back what it has and begin anew, so that under a profiler's timer a large one never ends: then in smaller steps.
 Status reserve(int descriptor, std::size_t size_bytes) {
-  int outcome;
-  do {
-    outcome = posix_fallocate(descriptor, 0, static_cast<off_t>(size_bytes));
-  } while (outcome == EINTR);
-  return outcome == 0 ? Status() : Status::from_errno(outcome, "reserving shared memory");
+  constexpr std::size_t kStepBytesLeast = std::size_t{1} << 20;
+  std::size_t longest = size_bytes;
+  for (std::size_t done = 0; done < size_bytes;) {
+    const std::size_t step = std::min(longest, size_bytes - done);
+    const int outcome = posix_fallocate(descriptor, static_cast<off_t>(done), static_cast<off_t>(step));
+    if (outcome != 0 && outcome != EINTR) return Status::from_errno(outcome, "reserving shared memory");
+    if (outcome == 0)
+      done += step;
+    else
+      longest = std::max(longest / 2, kStepBytesLeast);
+  }
+  return {};
 }
 
 }  // namespace

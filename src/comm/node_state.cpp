@@ -109,8 +109,9 @@ bool FutexWord::sleep(std::uint32_t seen, std::uint32_t bits, const Waiting& wai
   }
   const long outcome = syscall(SYS_futex, &value, FUTEX_WAIT_BITSET, seen, waiting.poke != nullptr ? &until : nullptr,
                                nullptr, bits);
-  if (outcome == 0 || errno != ETIMEDOUT) return true;  // woken, or EAGAIN or EINTR: the caller looks again
-  nap_ns = std::min(2 * nap_ns, waiting.longest_nap_ns);
+  if (outcome == 0 || errno == EAGAIN || waiting.poke == nullptr) return true;  // woken, or not asleep: the caller looks again
+  if (errno == ETIMEDOUT) nap_ns = std::min(2 * nap_ns, waiting.longest_nap_ns);
+  // Also when a signal ended the nap: those of a profiler's timer can come so often that none is ever slept to its end.
   return !waiting.poke(waiting.context);
 }
 

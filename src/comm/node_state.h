@@ -15,7 +15,8 @@ namespace penstock::comm {
 
 /// How to wait.  `spins` looks, then some more between which others may have the core, before sleeping; 0 where ranks outnumber cores: sleeping at
 /// once.  `poke`, when given, is called now and then by a
-/// sleeper with `context`, first after a quarter of a millisecond at most of sleep, later every `longest_nap_ns`; true from it ends the wait.
+/// sleeper with `context`, first after a quarter of a millisecond at most of sleep, later every `longest_nap_ns`, and
+/// whenever a signal wakes it; true from it ends the wait.
 struct Waiting {
   int spins = 0;
   std::int64_t longest_nap_ns = 4'000'000;

@@ -20,10 +20,11 @@ Worker::~Worker() {
 bool Worker::post(std::function<void()> job) {
   std::unique_lock lock(mutex_);
   if (!thread_.joinable()) {
-    // The program's signals are the program's: the thread takes none.
+    // The program's signals are the program's: the thread takes none, but for what its own accesses may come by (store/posix/bus_errors.h).
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       thread_ = std::thread([this] { run(); });

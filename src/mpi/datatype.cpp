@@ -440,13 +440,15 @@ int delete_decoded(MPI_Datatype, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
+int users_of_key = 0;  ///< guarded by decode_mutex
+std::atomic<int> known_key{MPI_KEYVAL_INVALID};
+
 /// The attribute key; MPI_KEYVAL_INVALID where MPI refuses one.  Requires decode_mutex.
 int attribute_key() {
-  static int key = MPI_KEYVAL_INVALID;
+  int key = known_key.load(std::memory_order_relaxed);
   if (key == MPI_KEYVAL_INVALID) PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, delete_decoded, &key, nullptr);
   return key;
 }
-std::atomic<int> known_key{MPI_KEYVAL_INVALID};
 
 const Decoded* find_derived(MPI_Datatype datatype) {
   const int key = known_key.load(std::memory_order_acquire);
@@ -458,6 +460,20 @@ const Decoded* find_derived(MPI_Datatype datatype) {
 }
 
 }  // namespace
+
+KeyOfDecoded::KeyOfDecoded() {
+  const std::lock_guard lock(decode_mutex);
+  // From a world that ended since, and perhaps MPI with it.
+  if (users_of_key++ == 0 && !comm::world_is_there()) known_key.store(MPI_KEYVAL_INVALID, std::memory_order_release);
+}
+
+KeyOfDecoded::~KeyOfDecoded() {
+  const std::lock_guard lock(decode_mutex);
+  int initialized = 0;
+  if (--users_of_key > 0 || PMPI_Initialized(&initialized) != MPI_SUCCESS || initialized != 0) return;
+  int key = known_key.exchange(MPI_KEYVAL_INVALID, std::memory_order_acq_rel);
+  if (key != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&key);  // what datatypes carry by it goes with them
+}
 
 bool is_named(MPI_Datatype datatype) {
   if (datatype == MPI_DATATYPE_NULL || find_named(datatype) != nullptr) return true;

@@ -24,7 +24,18 @@ struct Decoded {
   mutable std::atomic<bool> committed{false};  ///< known to be; once committed a datatype stays so
 };
 
-/// The decoded form of `datatype`, which stays valid while the program holds the datatype.  Local; any thread.  Cost after the first time: a look-up.
+/// Has the key by which datatypes carry their decoded form.  A program of sessions may end MPI while no file is open and begin it anew (MPI 4.1 section
+/// 11.3), when the number of a key from before is somebody else's.  Every open file has one.  Thread rule: any.
+class KeyOfDecoded {
+ public:
+  KeyOfDecoded();
+  ~KeyOfDecoded();
+  KeyOfDecoded(const KeyOfDecoded&) = delete;
+  KeyOfDecoded& operator=(const KeyOfDecoded&) = delete;
+};
+
+/// The decoded form of `datatype`, which stays valid while the program holds the datatype.  Local; any thread.
+/// Requires: a KeyOfDecoded.  Cost after the first time: a look-up.
 /// Fails with kType for MPI_DATATYPE_NULL and for what MPI does not describe.
 Result<const Decoded*> decode(MPI_Datatype datatype);
 

@@ -15,6 +15,7 @@
 
 #include "file/file.h"
 #include "hints/hints.h"
+#include "mpi/datatype.h"
 #include "mpi/errors.h"
 #include "trace/trace.h"
 
@@ -33,6 +34,7 @@ struct Split {
 
 /// What an open file is to MPI; the file itself is below, in src/file.
 struct OpenFile {
+  KeyOfDecoded key;
   std::unique_ptr<file::File> file;     ///< null for a forwarding handle
   MPI_File native = MPI_FILE_NULL;      ///< of a bypassed file: where its calls are forwarded to
   ErrorHandler error_handler = default_error_handler();

@@ -68,8 +68,8 @@ struct Identity {
   }
 };
 
-/// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a crash: the
-/// owner of the mapping has called grow() and populate() first.
+/// A part of a file in memory.  Unmapped by its destructor.  Reading or writing beyond the file's end is a mistake: the
+/// owner of the mapping has called grow() and populate() first, and asks intact() afterwards.
 class Mapping {
  public:
   virtual ~Mapping() = default;
@@ -79,6 +79,9 @@ class Mapping {
   /// Faults in [offset, offset + length) (file offsets) so that touching it cannot fail later; reports as a Status what
   /// would have been SIGBUS (no space, I/O error, truncated by somebody).
   virtual Status populate(Offset offset, Offset length) = 0;
+  /// Fails with kIo when something that was touched since the mapping was made was not there any more: somebody cut the file after populate().  What was
+  /// written to it is lost then, and what was read from it is nothing.
+  [[nodiscard]] virtual Status intact() const { return {}; }
 
  protected:
   std::byte* data_ = nullptr;

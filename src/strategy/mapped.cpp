@@ -14,7 +14,7 @@ using trace::PhaseScope;
 /// Address space taken at once.
 constexpr Offset kMapBytes = Offset{64} << 20;
 /// Pages are faulted in just before they are copied to or from: they are still in a core's own cache, and somebody
-/// else's truncation has little time to come between.
+/// else's truncation, which fails the access, has little time to come between.
 constexpr Offset kPopulateBytes = Offset{256} << 10;
 constexpr Offset kPageBytes = 4096;
 
@@ -86,7 +86,7 @@ Status copy_chunk(const Access& access, const Window& chunk, store::Mapping& map
   access::Zip zip(part.file, part.position, part.memory, part.memory_position, part.bytes);
   access::Step step;
   while (zip.next(step)) Direction::copy(access, step, mapping.data() + (step.file_offset - mapping.first()));
-  return {};
+  return mapping.intact();
 }
 
 /// Chunks lie at multiples of kPopulateBytes in the file, the same for all ranks, and each rank begins at its own share

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,6 +25,7 @@
 
 #include "comm/errands.h"
 #include "comm/mpi/mpi_comm.h"
+#include "comm/segment_pool.h"
 
 using namespace penstock;
 using comm::Comm;
@@ -33,7 +35,7 @@ namespace {
 
 std::atomic<bool> refuse_shared_memory{false};
 bool no_windows = false;
-std::string last_name;  // of our shared memory, as this rank opened it
+std::set<std::string> names;  // of our shared memory, as this rank opened it
 
 int world_rank = 0;
 int world_size = 1;
@@ -270,9 +272,38 @@ void check_team(Comm& comm) {
   CHECK(team.meet({}).ok());
 }
 
+/// Memory goes from one team to the next, also where a member has let go of it meanwhile.
+void check_memory_of_an_earlier_team(Comm& comm) {
+  at = "memory of an earlier team";
+  const auto& topology = comm.topology();
+  constexpr std::size_t kBytes = 300'000;
+  for (const bool one_lets_go : {false, true}) {
+    for (int use = 0; use < 2; ++use) {
+      auto made = comm.team(0, topology.ranks_in_node);
+      CHECK(made.ok());
+      comm::Team& team = **made;
+      const auto memory = team.memory(0, kBytes);
+      CHECK(memory.ok());
+      (*memory)[kBytes - 1 - static_cast<std::size_t>(team.place())] = static_cast<std::byte>(team.place() + 1);
+      CHECK(team.meet({}).ok());
+      for (int place = 0; place < team.size(); ++place)
+        CHECK((*memory)[kBytes - 1 - static_cast<std::size_t>(place)] == static_cast<std::byte>(place + 1));
+      CHECK(team.meet({}).ok());
+      if (topology.ranks_in_node == 1 || team.place() != 0) continue;
+      if (use == 1) CHECK(team.memories_made() == 0);
+      if (use == 0 && one_lets_go) CHECK(team.memories_made() == 1);
+    }
+    CHECK(comm.barrier().ok());
+    if (one_lets_go || topology.rank_in_node != topology.ranks_in_node - 1) continue;
+    while (comm::SegmentPool::of_process().take_fitting(kBytes, topology.ranks_in_node).has_value()) {
+    }
+  }
+}
+
 void check_everything(Comm& comm) {
   check_collectives(comm);
   check_team(comm);
+  check_memory_of_an_earlier_team(comm);
   at = "agreement";
   check_agreement(comm, comm.topology().node_count == 1 ? 5000 : 500);
   check_agreement_in_background(comm);
@@ -343,9 +374,25 @@ void check_intercommunicator() {
 
 void check_no_name_left() {
   at = "names in shared memory";
-  if (last_name.empty()) return;
-  errno = 0;
-  CHECK(shm_open(last_name.c_str(), O_RDONLY, 0) < 0 && errno == ENOENT);
+  for (const std::string& name : names) {
+    errno = 0;
+    CHECK(shm_open(name.c_str(), O_RDONLY, 0) < 0 && errno == ENOENT);
+  }
+}
+
+/// Where the processes of one node cannot carry errands, no rank may count on them.  The last check: a promise is for ever.
+void check_errands_of_some(const Comm& world) {
+  at = "errands that only some carry";
+  if (world.topology().node == 0) comm::Errands::of_process().promise_progress();
+  MPI_Comm fresh = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+  auto comm = make(fresh);
+  const char mine = comm->may_agree_in_background() ? 1 : 0;
+  std::vector<char> all(static_cast<std::size_t>(world_size), -1);
+  CHECK(comm->all_gather(&mine, 1, all.data()).ok());
+  CHECK(std::count(all.begin(), all.end(), mine) == world_size);
+  comm.reset();
+  MPI_Comm_free(&fresh);
 }
 
 template <typename Call>
@@ -397,7 +444,7 @@ extern "C" int shm_open(const char* name, int flags, mode_t mode) {
       errno = EMFILE;
       return -1;
     }
-    last_name = name;
+    names.insert(name);
   }
   return real(name, flags, mode);
 }
@@ -432,6 +479,7 @@ int main(int argc, char** argv) {
     check_without_shared_memory(0);
     check_without_shared_memory(world_size - 1);
     check_no_name_left();
+    check_errands_of_some(*world);
   }
   auto never_freed_by_mpi = world->duplicate();
   world.reset();

@@ -3,6 +3,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -326,6 +329,43 @@ TEST_F(EmulatedStoreTest, ALinkInPlaceOfTheSharedFileIsNotFollowed) {
   ASSERT_EQ(symlink(victim.path().c_str(), device_path(name_).c_str()), 0);
   EXPECT_FALSE(shared_device_state(name_).ok());
   EXPECT_NE(access(victim.path().c_str(), F_OK), 0) << "nothing was made";
+  unlink(device_path(name_).c_str());
+}
+
+TEST_F(EmulatedStoreTest, AFullSharedMemoryIsAnErrorAndNoSignal) {
+  constexpr int kCannotMount = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=4k") != 0)
+      _exit(kCannotMount);
+    const int filler = ::open("/dev/shm/filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (posix_fallocate(filler, 0, 4096) != 0) _exit(2);
+    const auto state = shared_device_state(name_);
+    if (state.ok()) (*state)->head = 1;
+    _exit(state.status().code() == Code::kNoSpace ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "this user cannot mount a small tmpfs";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(EmulatedStoreTest, AnotherUsersLockIsNotWaitedFor) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  const int theirs = ::open(device_path(name_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  ASSERT_GE(theirs, 0);
+  ASSERT_EQ(fchown(theirs, 12345, 12345), 0);
+  ASSERT_EQ(flock(theirs, LOCK_EX), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    _exit(shared_device_state(name_).status().code() == Code::kAccess ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ::close(theirs);
   unlink(device_path(name_).c_str());
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "comm/local/local_comm.h"
 #include "file/file.h"
+#include "store/fault/fault_store.h"
 #include "store/posix/posix_store.h"
 #include "store/trace/trace_store.h"
 #include "support/temporary_file.h"
@@ -145,6 +147,36 @@ TEST_F(LateOpen, NeverAnotherFileFromAnotherNode) {
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.status().code(), Code::kNoSuchFile);
   EXPECT_NE(late.status().text().find("another node"), std::string::npos) << late.status().text();
+}
+
+TEST_F(LateOpen, TheSameNumberOnAnotherDeviceIsAnotherFile) {
+  auto first = open_first();
+  store::Identity identity = first->identity();
+  identity.device += 1;
+  EXPECT_EQ(open_late(identity).status().code(), Code::kNoSuchFile);
+}
+
+TEST_F(LateOpen, WhyTheFileCannotBeOpenedIsTold) {
+  auto first = open_first();
+  store::FaultStore broken(posix_, std::make_shared<store::FaultPlan>(std::vector<store::FaultRule>{{.call = store::Call::kOpen, .error = EIO}}));
+  store::PinnedStore store(broken);
+  store::OpenOptions options = to_write();
+  options.same_as = first->identity().from_another_node();
+  EXPECT_EQ(store.open(name_.path(), options).status().code(), Code::kIo);
+}
+
+TEST_F(LateOpen, ProgramsThatAreStartedInheritNothing) {
+  std::vector<bool> there;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) there.push_back(fcntl(descriptor, F_GETFD) >= 0);
+  auto first = open_first();
+  int ours = 0;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    const int flags = fcntl(descriptor, F_GETFD);
+    if (flags < 0 || there[static_cast<std::size_t>(descriptor)]) continue;
+    ++ours;
+    EXPECT_EQ(flags, FD_CLOEXEC) << descriptor;
+  }
+  EXPECT_EQ(ours, 2);
 }
 
 TEST_F(LateOpen, LeavesNoDescriptorBehind) {

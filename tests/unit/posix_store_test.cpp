@@ -3,16 +3,21 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -34,6 +39,16 @@ struct Kernel {
   bool no_progress = false;        ///< writes return 0
   std::vector<int> populate = {};  ///< errno of the next populating calls, 0: the real one
   std::vector<int> reserve = {};   ///< errno of the next fallocate calls, 0: the real one
+  off_t reserve_most = 0;          ///< a longer fallocate is interrupted by the next signal of a timer; 0: none is
+  int reserve_interrupted = 0;     ///< counted
+  int map = 0;                     ///< errno of mmap, 0: the real one
+  bool owned_by_others = false;    ///< whoever makes a file is not its owner
+  bool write_only = false;         ///< whoever opens a file may not read it
+  bool lustre = false;             ///< directories are on it
+  bool nfs = false;                ///< files are on it
+  int forgotten = 0;               ///< counted: advice to forget what is cached
+  std::vector<int> lock = {};      ///< errno of the next range locks that wait, 0: the real one
+  int layout = 0;                  ///< errno of setting a layout, 0: it is set
   int transfers = 0;               ///< counted
   std::size_t largest = 0;         ///< counted
 };
@@ -115,6 +130,10 @@ int fallocate(int file, int mode, off_t offset, off_t length) {
     errno = error;
     return -1;
   }
+  if (kernel.reserve_most > 0 && length > kernel.reserve_most) {
+    errno = ++kernel.reserve_interrupted < 1000 ? EINTR : ELOOP;  // a test that would never end fails
+    return -1;
+  }
   return static_cast<int>(syscall(SYS_fallocate, file, mode, offset, length));
 }
 int madvise(void* address, size_t length, int advice) noexcept {
@@ -124,6 +143,60 @@ int madvise(void* address, size_t length, int advice) noexcept {
       return -1;
     }
   return static_cast<int>(syscall(SYS_madvise, address, length, advice));
+}
+#if !defined(__SANITIZE_THREAD__)  // which needs its own
+void* mmap(void* address, size_t length, int protection, int flags, int file, off_t offset) noexcept {
+  if (kernel.map != 0) {
+    errno = kernel.map;
+    return MAP_FAILED;
+  }
+  return reinterpret_cast<void*>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
+}
+#endif
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  if (kernel.write_only && (flags & O_ACCMODE) != O_WRONLY) {
+    errno = EACCES;
+    return -1;
+  }
+  const int file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+  if (file < 0 || !kernel.owned_by_others || (flags & O_NOATIME) == 0) return file;
+  close(file);  // Linux asks for the owner when the file is there already
+  errno = EPERM;
+  return -1;
+}
+int statfs(const char* path, struct statfs* system) noexcept {
+  const int result = static_cast<int>(syscall(SYS_statfs, path, system));
+  if (kernel.lustre) system->f_type = 0x0BD00BD0;
+  return result;
+}
+int fstatfs(int file, struct statfs* system) noexcept {
+  const int result = static_cast<int>(syscall(SYS_fstatfs, file, system));
+  if (kernel.nfs) system->f_type = 0x6969;
+  return result;
+}
+int posix_fadvise(int, off_t, off_t, int advice) noexcept {
+  kernel.forgotten += advice == POSIX_FADV_DONTNEED ? 1 : 0;
+  return 0;
+}
+int fcntl(int file, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  const auto argument = va_arg(rest, long);
+  va_end(rest);
+  if (command == F_OFD_SETLKW)
+    if (const int error = next(kernel.lock)) {
+      errno = error;
+      return -1;
+    }
+  return static_cast<int>(syscall(SYS_fcntl, file, command, argument));
+}
+int ioctl(int, unsigned long, ...) noexcept {
+  errno = kernel.layout;
+  return kernel.layout == 0 ? 0 : -1;
 }
 }
 
@@ -153,6 +226,19 @@ class PosixStoreTest : public testing::Test {
     EXPECT_TRUE(file.read(std::span(&transfer, 1)).ok());
     text.resize(transfer.done);
     return text;
+  }
+
+  /// The file's only one in this process; -1: there is none or more than one.
+  int descriptor() const {
+    int found = -1;
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      if (std::filesystem::read_symlink(entry.path(), error) != name_.path()) continue;
+      found = std::stoi(entry.path().filename());
+      ++count;
+    }
+    return count == 1 ? found : -1;
   }
 
   PosixStore store_;
@@ -186,8 +272,41 @@ TEST_F(PosixStoreTest, RemoveIsReported) {
   EXPECT_EQ(store_.remove(name_.path()).code(), Code::kNoSuchFile);
 }
 
+TEST_F(PosixStoreTest, AFileThatBelongsToSomebodyElseIsMadeAllTheSame) {
+  kernel.owned_by_others = true;
+  const auto file = open({.read = true, .write = true, .create = true, .exclusive = true});
+  ASSERT_TRUE(put(*file, 0, "abc").ok());
+  EXPECT_EQ(get(*file, 0, 3), "abc");
+}
+
+TEST_F(PosixStoreTest, AccessTimesAreLeftAloneOnlyWhereThatIsAskedFor) {
+  for (const bool no_atime : {true, false}) {
+    const auto file = open({.read = true, .write = true, .create = true, .no_atime = no_atime});
+    EXPECT_EQ((fcntl(descriptor(), F_GETFL) & O_NOATIME) != 0, no_atime);
+  }
+}
+
+TEST_F(PosixStoreTest, ALayoutThatIsRefusedDoesNotKeepTheFileFromBeingWritten) {
+  kernel.lustre = true;
+  const OpenOptions wish{.read = true, .write = true, .create = true, .exclusive = true, .no_atime = false, .stripe_bytes = 100};
+  const auto waits = [&](int outcome) {
+    unlink(name_.path().c_str());
+    kernel.layout = outcome;
+    const auto file = open(wish);
+    EXPECT_TRUE(put(*file, 0, "abc").ok());
+    const int flags = fcntl(descriptor(), F_GETFL);
+    EXPECT_EQ(flags & O_ACCMODE, O_RDWR);
+    EXPECT_EQ(fcntl(descriptor(), F_GETFD), FD_CLOEXEC);
+    return (flags & O_ASYNC) != 0;
+  };
+  EXPECT_TRUE(waits(0));
+  EXPECT_TRUE(waits(EEXIST));
+  EXPECT_FALSE(waits(EINVAL));
+}
+
 TEST_F(PosixStoreTest, DescriptorIsNotInheritedNorAppending) {
   const auto file = create();
+  EXPECT_EQ(fcntl(descriptor(), F_GETFD), FD_CLOEXEC);
   // Writing at 0 after writing further on must not go to the end.
   ASSERT_TRUE(put(*file, 4, "tail").ok());
   ASSERT_TRUE(put(*file, 0, "head").ok());
@@ -371,6 +490,29 @@ TEST_F(PosixStoreTest, PreallocateWritesZerosWhereTheFileSystemCannotReserve) {
   EXPECT_EQ(file->preallocate(300'000).code(), Code::kQuota);
 }
 
+TEST_F(PosixStoreTest, PreallocateMakesProgressUnderATimer) {
+  const auto file = create();
+  kernel.reserve_most = 3 << 20;
+  ASSERT_TRUE(file->preallocate(Offset{700} << 20).ok());
+  kernel.reserve_most = 0;
+  EXPECT_EQ(*file->size(), Offset{700} << 20);
+}
+
+TEST_F(PosixStoreTest, AMappingThatTheKernelRefusesIsUnsupported) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "mmap is the sanitizer's";
+#endif
+  const auto file = create();
+  if (!file->traits().can_map) GTEST_SKIP() << file->traits().file_system << " cannot be mapped";
+  for (const int error : {ENODEV, EINVAL, ENOMEM, EAGAIN, EPERM, ENFILE}) {
+    kernel.map = error;
+    const Status refused = file->map(0, 4096, true).status();
+    kernel.map = 0;
+    EXPECT_EQ(refused.code(), Code::kUnsupported) << error;
+    EXPECT_EQ(refused.system_errno(), error);
+  }
+}
+
 TEST_F(PosixStoreTest, MappingReachesTheFileAtAnyOffset) {
   const auto file = open({.read = false, .write = true, .create = true});
   if (!file->traits().can_map) GTEST_SKIP() << file->traits().file_system << " cannot be mapped";
@@ -463,6 +605,71 @@ TEST_F(PosixStoreTest, LocksExcludeThreadsOfOneFile) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counter, 800);
+}
+
+TEST_F(PosixStoreTest, ALockThatFailsIsNotHeld) {
+  const auto file = create();
+  kernel.lock = {EINTR, ENOLCK};
+  EXPECT_FALSE(file->lock_range(0, 10, true).ok());
+  EXPECT_EQ(file->unlock_range(0, 10).code(), Code::kIntern);
+  EXPECT_TRUE(file->lock_range(0, 10, true).ok());
+}
+
+TEST_F(PosixStoreTest, LocksEndWithTheFileAlsoWhereAChildHasIt) {
+  const auto file = create();
+  const auto other = open({.read = true, .write = true});
+  ASSERT_TRUE(file->lock_range(0, 10, true).ok());
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte = 0;
+    ::close(ends[1]);
+    while (::read(ends[0], &byte, 1) > 0) {  // as long as the test goes on
+    }
+    _exit(0);
+  }
+  EXPECT_TRUE(*other->range_is_locked(0, 10));
+  EXPECT_TRUE(file->close().ok());
+  EXPECT_FALSE(*other->range_is_locked(0, 10));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(PosixStoreTest, AFileThatCannotBeReadIsNeitherMappedNorLockedForReaders) {
+  kernel.write_only = true;
+  const auto file = open({.read = false, .write = true, .create = true});
+  EXPECT_FALSE(file->traits().can_read_back);
+  EXPECT_FALSE(file->traits().can_map);
+  EXPECT_EQ(file->map(0, 10, true).status().code(), Code::kUnsupported);
+  EXPECT_TRUE(put(*file, 0, "abc").ok());
+  EXPECT_TRUE(file->lock_range(0, 10, false).ok()) << "an exclusive one instead";
+  EXPECT_TRUE(file->unlock_range(0, 10).ok());
+}
+
+TEST_F(PosixStoreTest, SyncForgetsWhatOtherNodesMayHaveChanged) {
+  for (const bool nfs : {false, true}) {
+    kernel.nfs = nfs;
+    const auto file = create();
+    kernel.forgotten = 0;
+    ASSERT_TRUE(file->sync().ok());
+    EXPECT_EQ(kernel.forgotten, file->traits().node_local || file->traits().coherent_between_nodes ? 0 : 1);
+    EXPECT_TRUE(!nfs || !file->traits().node_local);
+  }
+}
+
+TEST_F(PosixStoreTest, NothingIsReadBehindTheEnd) {
+  const auto file = create();
+  ASSERT_TRUE(put(*file, 0, "0123456789").ok());
+  std::string memory(20, '#');
+  auto* const bytes = reinterpret_cast<std::byte*>(memory.data());
+  Transfer batch[] = {{5, bytes, 6}, {100, bytes + 6, 5}, {200, bytes + 11, 5}};
+  kernel.transfers = 0;
+  ASSERT_TRUE(file->read(batch).ok());
+  EXPECT_EQ(kernel.transfers, 2);  // up to the end, and that it is the end: what somebody writes behind it meanwhile would leave a gap
+  EXPECT_EQ(batch[0].done, 5U);
+  EXPECT_EQ(batch[1].done + batch[2].done, 0U);
 }
 
 TEST_F(PosixStoreTest, UnlockingLeavesOtherHoldersTheirShare) {

@@ -133,7 +133,8 @@ Status status_of(int outcome, const char* call) {
 }
 
 Result<std::shared_ptr<const Topology>> topology_of(MPI_Comm user_comm, MPI_Comm own_comm) {
-  const int key = topology_key();
+  // Without a world the key's number may be another's by the time the next file is opened: a program of sessions may end MPI and begin it anew.
+  const int key = world_is_there() ? topology_key() : MPI_KEYVAL_INVALID;
   if (key == MPI_KEYVAL_INVALID) return find_topology(own_comm);
   void* value = nullptr;
   int found = 0;

@@ -9,7 +9,7 @@
 
 namespace penstock::comm {
 
-/// The topology of `user_comm`, from its attribute, or found out now over `own_comm`, a duplicate of it.  *Collective* over it.
+/// The topology of `user_comm`, from its attribute, or found out now over `own_comm`, a duplicate of it; a program of sessions only has it found out each time.  *Collective* over it.
 /// Fails, the same on all ranks, with kArgument when PENSTOCK_RANKS_PER_NODE is no positive number; as status_of() says when MPI fails.
 Result<std::shared_ptr<const Topology>> topology_of(MPI_Comm user_comm, MPI_Comm own_comm);
 

@@ -51,31 +51,31 @@ Status failed_with(int error, const std::string& path) {
   return Status::from_errno(error, "sharing the pretended device '" + path + "' between processes");
 }
 
-/// Opened, locked as used, long enough, and still under its name.
+/// This user's own, so that nobody else can keep it locked, and with room for the state: a full /dev/shm would be a signal later.
+Status make_fit(int descriptor, const std::string& path) {
+  struct stat info;
+  if (fstat(descriptor, &info) != 0) return failed_with(errno, path);
+  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid())
+    return Status::failure(Code::kAccess, EACCES, "sharing the pretended device '" + path + "' between processes: the file is not this user's own; remove it");
+  int error = 0;
+  do {
+    error = posix_fallocate(descriptor, 0, kBytes);
+  } while (error == EINTR);
+  if (error == 0 && lock_shared(descriptor) != 0) error = errno;
+  return error == 0 ? Status() : failed_with(error, path);
+}
+
+/// Opened, with room, locked as used, and still under its name.
 Result<int> open_state_file(const std::string& path) {
   for (;;) {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (descriptor < 0) return failed_with(errno, path);
+    Status fits = make_fit(descriptor, path);
     struct stat info;
-    if (lock_shared(descriptor) != 0 || fstat(descriptor, &info) != 0) {
-      const int error = errno;
-      ::close(descriptor);
-      return failed_with(error, path);
-    }
-    if (info.st_nlink == 0) {  // the last user has just gone
-      ::close(descriptor);
-      continue;
-    }
-    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
-      ::close(descriptor);
-      return Status::failure(Code::kAccess, EACCES, "sharing the pretended device '" + path + "' between processes: the file is not this user's own; remove it");
-    }
-    if (info.st_size < static_cast<off_t>(kBytes) && ftruncate(descriptor, kBytes) != 0) {
-      const int error = errno;
-      ::close(descriptor);
-      return failed_with(error, path);
-    }
-    return descriptor;
+    if (fits.ok() && fstat(descriptor, &info) != 0) fits = failed_with(errno, path);
+    if (fits.ok() && info.st_nlink > 0) return descriptor;
+    ::close(descriptor);
+    if (!fits.ok()) return fits;  // else the last user has just gone
   }
 }
 

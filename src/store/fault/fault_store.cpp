@@ -122,6 +122,7 @@ class FaultMapping final : public Mapping {
     if (const FaultRule* rule = plan_->strike(Call::kPopulate)) return struck_status(*rule, Call::kPopulate);
     return inner_->populate(offset, length);
   }
+  [[nodiscard]] Status intact() const override { return inner_->intact(); }
 
  private:
   std::unique_ptr<Mapping> inner_;

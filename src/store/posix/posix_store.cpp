@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "store/posix/bus_errors.h"
 #include "store/posix/file_systems.h"
 #include "store/range_locks.h"
 
@@ -29,8 +30,10 @@ namespace {
 /// Linux moves at most 0x7ffff000 bytes per call; a round number below it keeps later calls aligned.
 constexpr std::size_t kCallBytesMax = std::size_t{1} << 30;
 constexpr int kPiecesMax = IOV_MAX;
-/// fallocate(2) starts over when a signal interrupts it; steps of this size make progress under a profiler's timer.
+/// fallocate(2) may give back what it has when a signal interrupts it, and begin anew: under a profiler's timer only steps that fit between two
+/// signals make progress.
 constexpr Offset kReserveStepBytes = Offset{256} << 20;
+constexpr Offset kReserveStepBytesLeast = Offset{1} << 20;
 
 Offset page_bytes() {
   static const Offset size = sysconf(_SC_PAGESIZE);
@@ -47,11 +50,13 @@ constexpr Offset kLargeFoliosBytesMin = Offset{1} << 20;
 
 /// fallocate(2) over [offset, offset + length), step by step; 0 or an errno.
 int reserve(int descriptor, Offset offset, Offset length) {
+  Offset longest = kReserveStepBytes;
   while (length > 0) {
-    const Offset step = std::min(length, kReserveStepBytes);
+    const Offset step = std::min(length, longest);
     if (fallocate(descriptor, 0, offset, step) != 0) {
-      if (errno == EINTR) continue;
-      return errno;
+      if (errno != EINTR) return errno;
+      longest = std::max(longest / 2, kReserveStepBytesLeast);
+      continue;
     }
     offset += step;
     length -= step;
@@ -64,11 +69,22 @@ class PosixMapping final : public Mapping {
   PosixMapping(int descriptor, const std::string& path, std::byte* base, Offset lead, Offset first, Offset length,
                bool writable)
       : descriptor_(descriptor), path_(path), base_(base), lead_(lead), writable_(writable) {
+    guard_.emplace(base, static_cast<std::size_t>(lead + length));
     data_ = base + lead;
     first_ = first;
     length_ = length;
   }
-  ~PosixMapping() override { munmap(base_, static_cast<std::size_t>(lead_ + length_)); }
+  ~PosixMapping() override {
+    guard_.reset();
+    munmap(base_, static_cast<std::size_t>(lead_ + length_));
+  }
+  [[nodiscard]] bool guarded() const { return guard_->works(); }
+
+  Status intact() const override {
+    if (!guard_->lost()) return {};
+    return Status::failure(Code::kIo, EFAULT,
+                           describe("mapping", path_, first_, length_) + ": the file's end or its device went away meanwhile; did somebody make it shorter?");
+  }
 
   Status populate(Offset offset, Offset length) override {
     if (length <= 0) return {};
@@ -115,6 +131,7 @@ class PosixMapping final : public Mapping {
   std::byte* base_;
   Offset lead_;  ///< bytes between the page's start and `first`
   bool writable_;
+  std::optional<BusErrorGuard> guard_;
 };
 
 class PosixFile final : public File {
@@ -146,17 +163,16 @@ class PosixFile final : public File {
     void* base = mmap(nullptr, static_cast<std::size_t>(lead + length), writable ? PROT_READ | PROT_WRITE : PROT_READ,
                       MAP_SHARED, descriptor_, first - lead);
     if (base == MAP_FAILED) {
-      const int error = errno;
-      const std::string what = describe("mapping", path_, first, length);
-      if (error == ENODEV || error == EINVAL)
-        return Status::failure(Code::kUnsupported, error, what + ": not possible here");
-      return Status::from_errno(error, what);
+      // Whatever the reason (ENOMEM under a limit on address space, EAGAIN under one on locked memory), calls need no mapping.
+      const Status why = Status::from_errno(errno, describe("mapping", path_, first, length));
+      return Status::failure(Code::kUnsupported, why.system_errno(), std::string(why.text()));
     }
     // New pages then come in large folios where the kernel and the file system can: several times fewer faults.  Where
     // they can not, this fails or changes nothing.
     if (writable && length >= kLargeFoliosBytesMin) (void)madvise(base, static_cast<std::size_t>(lead + length), MADV_HUGEPAGE);
-    return std::unique_ptr<Mapping>(
-        new PosixMapping(descriptor_, path_, static_cast<std::byte*>(base), lead, first, length, writable));
+    auto mapping = std::make_unique<PosixMapping>(descriptor_, path_, static_cast<std::byte*>(base), lead, first, length, writable);
+    if (!mapping->guarded()) return Status::failure(Code::kUnsupported, describe("mapping", path_, first, length) + ": too many at the same time");
+    return std::unique_ptr<Mapping>(std::move(mapping));
   }
 
   Result<Offset> size() override {
@@ -462,15 +478,21 @@ class PosixFile final : public File {
   RangeLocks locks_;
 };
 
-/// open(2), first without touching the access time when asked; -1 and errno on failure.
-int open_descriptor(const char* path, int flags, mode_t mode, bool no_atime) {
+/// open(2), continued when interrupted; -1 and errno on failure.
+int open_descriptor(const char* path, int flags, mode_t mode) {
   for (;;) {
-    const int descriptor = ::open(path, flags | (no_atime ? O_NOATIME : 0), mode);
-    if (descriptor >= 0) return descriptor;
-    if (errno == EINTR) continue;
-    if (errno != EPERM || !no_atime) return -1;
-    no_atime = false;  // only the owner of a file may ask for it
+    const int descriptor = ::open(path, flags, mode);
+    if (descriptor >= 0 || errno != EINTR) return descriptor;
   }
+}
+
+/// The same file opened anew; -1 and errno on failure.  The old descriptor is closed.
+int open_again(int descriptor, int flags) {
+  const int again = open_descriptor(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), flags, 0);
+  const int error = errno;
+  ::close(descriptor);
+  errno = error;
+  return again;
 }
 
 bool maps_shared(int descriptor, bool writable) {
@@ -527,13 +549,18 @@ Result<std::unique_ptr<File>> PosixStore::open(const std::string& path, const Op
   flags |= delay;
   const mode_t mode = options.permissions < 0 ? 0666 : static_cast<mode_t>(options.permissions);
   bool can_read = true;
-  int descriptor = open_descriptor(path.c_str(), flags | (options.write ? O_RDWR : O_RDONLY), mode, options.no_atime);
+  int way = options.write ? O_RDWR : O_RDONLY;
+  int descriptor = open_descriptor(path.c_str(), flags | way, mode);
   if (descriptor < 0 && errno == EACCES && options.write && !options.read) {
     can_read = false;
-    descriptor = open_descriptor(path.c_str(), flags | O_WRONLY, mode, options.no_atime);
+    way = O_WRONLY;
+    descriptor = open_descriptor(path.c_str(), flags | way, mode);
   }
+  // Without a layout, what is written by a descriptor that waits for one fails (EBADF); the file system gives one to whoever opens the file without waiting.
+  if (descriptor >= 0 && delay != 0 && !set_layout(descriptor, wish)) descriptor = open_again(descriptor, O_CLOEXEC | way);
   if (descriptor < 0) return Status::from_errno(errno, "opening '" + path + "'");
-  if (delay != 0) set_layout(descriptor, wish);
+  // Only the owner of a file may ask for it.  Not when opening: where files belong to others than who makes them, that fails and leaves the file behind.
+  if (options.no_atime) (void)fcntl(descriptor, F_SETFL, O_NOATIME);
   struct stat info;
   if (fstat(descriptor, &info) != 0) {
     const int error = errno;

@@ -251,9 +251,9 @@ int flags_to_set_layout(const std::string& path) {
   return O_NOCTTY | O_ASYNC;  // together, these two that mean nothing for a regular file ask Lustre to wait with the layout
 }
 
-void set_layout(int descriptor, const LayoutWish& wish) {
+bool set_layout(int descriptor, const LayoutWish& wish) {
   std::array<std::byte, kWishBytes> message = message_of(wish);
-  (void)ioctl(descriptor, kSetLayout, message.data());
+  return ioctl(descriptor, kSetLayout, message.data()) == 0 || errno == EEXIST;
 }
 
 }  // namespace penstock::store

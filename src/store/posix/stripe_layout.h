@@ -68,8 +68,8 @@ std::array<std::byte, kWishBytes> message_of(const LayoutWish& wish);
 
 /// Flags for open(2) of a new file in the directory of `path` so that its layout can still be set; 0 where that is not on Lustre.
 int flags_to_set_layout(const std::string& path);
-/// Sets the layout of a file that was just created with these flags.  A file that has a layout already, or a wish that the file system refuses, changes nothing:
-/// whoever wants to know reads the layout then.
-void set_layout(int descriptor, const LayoutWish& wish);
+/// Sets the layout of a file that was just created with these flags.  A file that has a layout already changes nothing, nor does a wish that the file
+/// system refuses: whoever wants to know reads the layout then.  False when the file may have none still: it cannot be written by a descriptor with these flags.
+bool set_layout(int descriptor, const LayoutWish& wish);
 
 }  // namespace penstock::store

@@ -39,6 +39,7 @@ class TraceMapping final : public Mapping {
     count_bytes(counts_->populate, length);
     return counted(counts_->populate, inner_->populate(offset, length));
   }
+  [[nodiscard]] Status intact() const override { return inner_->intact(); }
 
  private:
   std::unique_ptr<Mapping> inner_;

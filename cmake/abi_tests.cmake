@@ -12,7 +12,7 @@ list(APPEND environment "PENSTOCK_INCLUDE_mpich=${mpich_include}")
 set(tests gen/mpi_file)
 # A sanitizer adds symbols and a run-time library of its own to what it is compiled into; what users get is looked at without.
 if(TARGET penstock_front AND NOT PENSTOCK_SANITIZE)
-  list(APPEND tests abi/symbols abi/front abi/entries abi/tools)
+  list(APPEND tests abi/symbols abi/front abi/entries abi/tools abi/memory)
   if(TARGET penstock_mpich_archive)
     list(APPEND tests abi/static)
   endif()

@@ -20,6 +20,14 @@ Status Status::from_errno(int system_errno, std::string_view context) {
   return failure(code_of_errno(system_errno), system_errno, std::move(text));
 }
 
+Status Status::no_memory() {
+  // Made while the library is loaded, and there for as long as any thread runs.
+  static const auto& made = *new std::shared_ptr<const Detail>(std::make_shared<const Detail>(Detail{Code::kNoMemory, 0, "no memory to carry the call out"}));
+  Status status;
+  status.detail_ = made;
+  return status;
+}
+
 Status Status::with_context(std::string_view context) const {
   if (ok()) return {};
   std::string text(context);
@@ -27,5 +35,9 @@ Status Status::with_context(std::string_view context) const {
   text += detail_->text;
   return failure(detail_->code, detail_->system_errno, std::move(text));
 }
+
+namespace {
+[[maybe_unused]] const Status made_early = Status::no_memory();
+}  // namespace
 
 }  // namespace penstock

@@ -29,6 +29,9 @@ class [[nodiscard]] Status {
   /// "`context`: strerror(system_errno)".
   static Status from_errno(int system_errno, std::string_view context);
 
+  /// kNoMemory, which itself takes none.
+  static Status no_memory();
+
   [[nodiscard]] bool ok() const { return !detail_; }
   explicit operator bool() const { return ok(); }
   [[nodiscard]] Code code() const { return detail_ ? detail_->code : Code::kOk; }

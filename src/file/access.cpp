@@ -39,7 +39,11 @@ void Pending::wait() {
 }
 
 void Pending::finish(Outcome outcome) {
-  outcome_ = transform_ ? transform_(std::move(outcome)) : std::move(outcome);
+  try {
+    outcome_ = transform_ ? transform_(std::move(outcome)) : std::move(outcome);
+  } catch (const std::bad_alloc&) {
+    outcome_ = {Status::no_memory(), 0};
+  }
   transform_ = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -382,7 +386,7 @@ File::Contribution File::contribution(const View& view, const Request& request, 
   return {view.contiguous ? access::bytes_at(view.contiguous_start) : view.filetype, position, request.bytes};
 }
 
-Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) {
+Outcome File::carry_out_together(const View& view, const Request& request, Offset position, OpTrace& trace, const Status& local) try {
   asked_ = tries_gathering();
   if (!asked_) return local.ok() ? carry_out(view, request, position, trace) : Outcome{local, 0};
   AggregatorTarget target(
@@ -408,6 +412,8 @@ Outcome File::carry_out_together(const View& view, const Request& request, Offse
   count_gathered(mine, trace);
   trace.count(request.write ? Counter::kBytesWritten : Counter::kBytesRead, moved->bytes);
   return {{}, moved->bytes};
+} catch (const std::bad_alloc&) {
+  return {Status::no_memory(), 0};
 }
 
 Result<strategy::Moved> File::gather(const Request& request, const Contribution& mine, strategy::Target& target, OpTrace& trace, const Status& local) {
@@ -493,7 +499,8 @@ struct File::Stretch {
   bool contiguous;         ///< `file` is, and begins at its displacement
 };
 
-Outcome File::move(const View& view, const Request& request, Offset position, OpTrace& trace) {
+// Where there is no memory, other ranks still have to hear of it, and the locks of atomic mode have to be given back: nothing is thrown.
+Outcome File::move(const View& view, const Request& request, Offset position, OpTrace& trace) try {
   PhaseScope planning(trace, Phase::kPlan);
   if (Status opened = open_store(); !opened.ok()) return {opened.with_context(request.write ? "write" : "read"), 0};
   store::File& store_file = *opened_.load(std::memory_order_acquire);
@@ -523,6 +530,8 @@ Outcome File::move(const View& view, const Request& request, Offset position, Op
     if (!outcome.status.ok() || outcome.bytes < bytes) return {outcome.status, moved};
   }
   return {{}, moved};
+} catch (const std::bad_alloc&) {
+  return {Status::no_memory(), 0};
 }
 
 Outcome File::move_piece(store::File& store_file, const Request& request, Offset offset, OpTrace& trace) {

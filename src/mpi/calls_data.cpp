@@ -202,8 +202,14 @@ int split_begin(const Call& call, Split::Kind kind) {
   open->split.buffer = call.buffer;
   open->split.finish = std::move(finish.by_program);
   lock.unlock();
-  std::shared_ptr<file::Pending> pending =
-      start_in_background(*open->file, request, std::move(local), std::move(finish.anywhere), {}, file::File::Starting::kMayWait);
+  std::shared_ptr<file::Pending> pending;
+  try {
+    pending = start_in_background(*open->file, request, std::move(local), std::move(finish.anywhere), {}, file::File::Starting::kMayWait);
+  } catch (const std::bad_alloc&) {
+    lock.lock();
+    open->split = {};  // nothing has begun
+    throw;
+  }
   lock.lock();
   open->split.pending = std::move(pending);
   return MPI_SUCCESS;

@@ -331,4 +331,12 @@ int raise(MPI_File file, const Status& status) {
   return handler.called_by_binding() ? code : handler.call(file, code);
 }
 
+int out_of_memory(MPI_File file) {
+  try {
+    return raise(file, Status::no_memory());
+  } catch (const std::bad_alloc&) {
+    return error_class(Code::kNoMemory);
+  }
+}
+
 }  // namespace penstock::mpi

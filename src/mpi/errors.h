@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "base/status.h"
@@ -59,5 +61,20 @@ ErrorHandler& default_error_handler();
 
 /// error_code() and the handler of `file` (MPI_FILE_NULL: the default one).  Returns the code, MPI_SUCCESS for success.
 int raise(MPI_File file, const Status& status);
+
+/// The error of a call that ran out of memory, as raise() has it; the bare class where there is not even memory for that.
+int out_of_memory(MPI_File file);
+
+/// What every entry point does with its call: nothing of ours is thrown into the program.  What an error handler of the program throws is the program's.
+template <typename Call>
+int guarded(MPI_File file, Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(file);
+  } catch (const std::length_error&) {  // more of something than memory can ever have
+    return out_of_memory(file);
+  }
+}
 
 }  // namespace penstock::mpi

@@ -11,8 +11,11 @@
 
 #include <sched.h>
 
+#include <array>
 #include <atomic>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "comm/mpi/topology.h"
@@ -83,12 +86,15 @@ bool world_errors_are_fatal() {
 }
 
 /// Called by Wait and Test on the program's thread when the request is complete.
-int query(void* state, MPI_Status* status) {
-  auto* operation = static_cast<Operation*>(state);
+int tell(Operation* operation, MPI_Status* status) {
   // Done, except when the program frees or cancels before the end; then MPI does not ask.
   operation->pending->wait();
   std::call_once(operation->finished, [operation] {
-    operation->outcome = operation->finish ? operation->finish(operation->pending->outcome()) : operation->pending->outcome();
+    try {
+      operation->outcome = operation->finish ? operation->finish(operation->pending->outcome()) : operation->pending->outcome();
+    } catch (const std::bad_alloc&) {
+      operation->outcome = {Status::no_memory(), 0};
+    }
   });
   if (operation->unasked != nullptr) operation->unasked->asked();
   const file::Outcome& outcome = operation->outcome;
@@ -102,6 +108,12 @@ int query(void* state, MPI_Status* status) {
   std::lock_guard lock(operation->open->mutex);
   if (operation->write && operation->open->deferred.ok()) operation->open->deferred = outcome.status;
   return MPI_SUCCESS;
+}
+
+/// MPI is C: nothing is thrown into it.
+int query(void* state, MPI_Status* status) {
+  auto* operation = static_cast<Operation*>(state);
+  return guarded(operation->handle, [&] { return tell(operation, status); });
 }
 
 int release(void* state) {
@@ -160,34 +172,42 @@ class Progressed {
     return registered;
   }
 
-  static void add(Operation* operation) {
+  /// False where there is no memory for it.
+  static bool add(Operation* operation) {
     std::lock_guard lock(mutex());
-    list().push_back(operation);
+    try {
+      list().push_back(operation);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
     waiting().store(list().size(), std::memory_order_release);
+    return true;
   }
 
   /// Called by the engine, often: costs one load while nothing is under way.
   static int run() {
     if (waiting().load(std::memory_order_acquire) == 0) return 0;
-    std::vector<Operation*> done;
+    // The engine is C: nothing here may throw.  What there is no room for is found the next time.
+    std::array<Operation*, 64> done;
+    std::size_t count = 0;
     {
       std::unique_lock lock(mutex(), std::try_to_lock);
       if (!lock.owns_lock()) return 0;
       auto& all = list();
-      for (std::size_t i = 0; i < all.size();) {
+      for (std::size_t i = 0; i < all.size() && count < done.size();) {
         if (!all[i]->pending->done()) {
           ++i;
           continue;
         }
-        done.push_back(all[i]);
+        done[count++] = all[i];
         all[i] = all.back();
         all.pop_back();
       }
       waiting().store(all.size(), std::memory_order_release);
     }
-    for (Operation* operation : done) complete(operation);
-    if (done.empty()) sched_yield();
-    return static_cast<int>(done.size());
+    for (std::size_t i = 0; i < count; ++i) complete(done[i]);
+    if (count == 0) sched_yield();
+    return static_cast<int>(count);
   }
 
  private:
@@ -222,7 +242,8 @@ void complete_requests() { (void)Progressed::run(); }
 
 Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, const file::Request& request, Status local,
                      Finish finish, MPI_Request* mpi_request) {
-  auto* operation = new Operation;
+  auto made = std::make_unique<Operation>();
+  Operation* const operation = made.get();
   operation->finish = std::move(finish.by_program);
   if (request.write) {
     operation->unasked = std::make_shared<Unasked>(open);
@@ -247,11 +268,8 @@ Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, con
   } else {
     code = PMPI_Grequest_start(query, release, cancel, operation, &operation->request);
   }
-  if (code != MPI_SUCCESS) {
-    delete operation;
-    return status_from_mpi(code, "a request for a non-blocking access");
-  }
-  *mpi_request = operation->request;
+  if (code != MPI_SUCCESS) return status_from_mpi(code, "a request for a non-blocking access");
+  (void)made.release();  // the request's now
 
   std::function<void()> notify;
   // The program may complete and free the request as soon as MPI knows that it is complete, so the last one to touch the operation completes it: the
@@ -260,12 +278,22 @@ Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, con
     notify = [operation] {
       if (operation->ready.fetch_add(1) == 1) complete(operation);
     };
-  std::shared_ptr<file::Pending> pending = start_in_background(*open->file, request, std::move(local), std::move(finish.anywhere), std::move(notify));
+  std::shared_ptr<file::Pending> pending;
+  try {
+    pending = start_in_background(*open->file, request, std::move(local), std::move(finish.anywhere), std::move(notify));
+  } catch (const std::bad_alloc&) {
+    // Nothing has begun, and nobody but MPI knows of the request.
+    MPI_Request unused = operation->request;
+    complete(operation);
+    PMPI_Request_free(&unused);
+    return Status::no_memory();
+  }
+  *mpi_request = operation->request;
   operation->pending = pending;
   if (worker_completes) {
     if (operation->ready.fetch_add(1) == 1) complete(operation);
-  } else if (progressed) {
-    Progressed::add(operation);
+  } else if (progressed && Progressed::add(operation)) {
+    // The engine completes it.
   } else if (!polled) {
     open->file->wait(*pending);
     complete(operation);

@@ -2,6 +2,7 @@
 #include "store/range_locks.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace penstock::store {
 
@@ -43,21 +44,18 @@ bool RangeLocks::erase(const void* owner, Offset offset, Offset length) {
   return true;
 }
 
-void RangeLocks::uncovered(Offset offset, Offset length, std::vector<Part>& parts) const {
-  parts.assign(1, {offset, length});
-  for (const Held& held : held_) {
-    std::vector<Part> rest;
-    for (const auto& [first, size] : parts) {
-      if (!overlap(first, size, held.offset, held.length)) {
-        rest.emplace_back(first, size);
-        continue;
-      }
-      if (held.offset > first) rest.emplace_back(first, held.offset - first);
-      const Offset held_end = held.offset + held.length;
-      if (held_end < first + size) rest.emplace_back(held_end, first + size - held_end);
-    }
-    parts = std::move(rest);
-  }
+Offset RangeLocks::covered_until(Offset at) const {
+  Offset end = at;
+  for (const Held& held : held_)
+    if (held.offset <= at) end = std::max(end, held.offset + held.length);
+  return end;
+}
+
+Offset RangeLocks::next_held(Offset at) const {
+  Offset next = std::numeric_limits<Offset>::max();
+  for (const Held& held : held_)
+    if (held.offset > at) next = std::min(next, held.offset);
+  return next;
 }
 
 }  // namespace penstock::store

@@ -2,6 +2,7 @@
 // calls.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -25,11 +26,19 @@ class RangeLocks {
   /// behalf of all can be dropped there without pulling it away from under another holder.
   template <typename LetGo>
   bool release(const void* owner, Offset offset, Offset length, LetGo&& let_go) {
-    std::vector<Part> free_parts;
     const std::lock_guard guard(mutex_);
     if (!erase(owner, offset, length)) return false;
-    uncovered(offset, length, free_parts);
-    for (const Part& part : free_parts) let_go(part);
+    // Without a list: where there is no memory, locks still have to be given back.
+    for (Offset at = offset, end = offset + length; at < end;) {
+      const Offset free_from = covered_until(at);
+      if (free_from == at) {
+        const Offset free_until = std::min(end, next_held(at));
+        let_go(Part{at, free_until - at});
+        at = free_until;
+      } else {
+        at = free_from;
+      }
+    }
     released_.notify_all();
     return true;
   }
@@ -51,7 +60,10 @@ class RangeLocks {
     bool exclusive;
   };
   bool erase(const void* owner, Offset offset, Offset length);
-  void uncovered(Offset offset, Offset length, std::vector<Part>& parts) const;
+  /// Where a held range that has `at` ends; `at` when none has it.
+  [[nodiscard]] Offset covered_until(Offset at) const;
+  /// Where the next held range behind `at` begins.
+  [[nodiscard]] Offset next_held(Offset at) const;
 
   std::mutex mutex_;
   std::condition_variable released_;

@@ -22,6 +22,10 @@ COMPILER = os.environ.get("CXX", "c++")
 HANDLES_H = (
     "#pragma once\n#include <mpi.h>\nnamespace penstock::mpi {\nbool native_of(MPI_File fh, MPI_File* native);\n}\n"
 )
+ERRORS_H = (
+    "#pragma once\n#include <mpi.h>\nnamespace penstock::mpi {\n"
+    "template <typename Call> int guarded(MPI_File, Call call) { return call(); }\n}\n"
+)
 CALLS_HEAD = """#include <string>
 #include "mpi/calls.h"
 extern std::string last_call;
@@ -61,6 +65,7 @@ class Entries(unittest.TestCase):
             work = Path(name)
             (work / "mpi").mkdir()
             (work / "mpi" / "handles.h").write_text(HANDLES_H)
+            (work / "mpi" / "errors.h").write_text(ERRORS_H)
             (work / "calls.cpp").write_text(calls_stand_in(table))
             driver = self.build(work)
             done = subprocess.run([str(driver)], capture_output=True, text=True, timeout=60)

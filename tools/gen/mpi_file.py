@@ -166,6 +166,7 @@ ENTRIES_HEAD = """// The exported MPI_File_* and PMPI_File_* functions of one MP
 #include <mpi.h>
 
 #include "mpi/calls.h"
+#include "mpi/errors.h"
 #include "mpi/handles.h"
 #include "mpi/real.h"
 
@@ -175,6 +176,7 @@ ENTRIES_HEAD = """// The exported MPI_File_* and PMPI_File_* functions of one MP
 #endif
 
 namespace calls = penstock::mpi::calls;
+using penstock::mpi::guarded;
 using penstock::mpi::inside_native_call;
 using penstock::mpi::native_of;
 using penstock::mpi::RealFunction;
@@ -276,13 +278,28 @@ def plain_instead(function: dict, plain: str) -> str:
     )
 
 
+def guarded(function: dict, call: str) -> str:
+    """The call, whose want of memory becomes an error of its file."""
+    of_file = has_kind(function, "FILE") or ("fh", "FILE_INOUT") in arguments(function)
+    file = (
+        "fh != nullptr ? *fh : MPI_FILE_NULL"
+        if ("fh", "FILE_INOUT") in arguments(function)
+        else "fh"
+        if of_file
+        else "MPI_FILE_NULL"
+    )
+    return f"guarded({file}, [&] {{ return {call}; }})"
+
+
 def own_call(function: dict, large: bool) -> str:
     name = call_name(function) + ("_c" if large and separate_large_call(function) else "")
-    if large or not has_kind(function, "EXTENT_OUT"):
+    if function.get("returns", "ERROR") != "ERROR":
         return f"  return calls::{name}({values(function)});\n"
+    if large or not has_kind(function, "EXTENT_OUT"):
+        return f"  return {guarded(function, f'calls::{name}({values(function)})')};\n"
     passed = values(function, EXTENT_OUT="extent != nullptr ? &wide : nullptr")
     return (
-        f"  MPI_Count wide = 0;\n  const int error = calls::{name}({passed});\n"
+        f"  MPI_Count wide = 0;\n  const int error = {guarded(function, f'calls::{name}({passed})')};\n"
         "  if (error == MPI_SUCCESS && extent != nullptr) *extent = plain_extent(wide);\n  return error;\n"
     )
 

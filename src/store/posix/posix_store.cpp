@@ -170,7 +170,11 @@ class PosixFile final : public File {
     // New pages then come in large folios where the kernel and the file system can: several times fewer faults.  Where
     // they can not, this fails or changes nothing.
     if (writable && length >= kLargeFoliosBytesMin) (void)madvise(base, static_cast<std::size_t>(lead + length), MADV_HUGEPAGE);
-    auto mapping = std::make_unique<PosixMapping>(descriptor_, path_, static_cast<std::byte*>(base), lead, first, length, writable);
+    std::unique_ptr<PosixMapping> mapping(new (std::nothrow) PosixMapping(descriptor_, path_, static_cast<std::byte*>(base), lead, first, length, writable));
+    if (mapping == nullptr) {
+      munmap(base, static_cast<std::size_t>(lead + length));
+      return Status::no_memory();
+    }
     if (!mapping->guarded()) return Status::failure(Code::kUnsupported, describe("mapping", path_, first, length) + ": too many at the same time");
     return std::unique_ptr<Mapping>(std::move(mapping));
   }

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include "mpi/calls.h"
+#include "mpi/errors.h"
 #include "mpi/handles.h"
 #include "mpi/real.h"
 
@@ -12,6 +13,7 @@
 #endif
 
 namespace calls = penstock::mpi::calls;
+using penstock::mpi::guarded;
 using penstock::mpi::inside_native_call;
 using penstock::mpi::native_of;
 using penstock::mpi::RealFunction;
@@ -35,7 +37,7 @@ PENSTOCK_ENTRY int MPI_File_open(MPI_Comm comm, const char* filename, int amode,
     static constinit RealFunction<int(MPI_Comm, const char*, int, MPI_Info, MPI_File*)> real_open("MPI_File_open");
     if (real_open.exists()) return real_open(comm, filename, amode, info, fh);
   }
-  return calls::open(comm, filename, amode, info, fh);
+  return guarded(MPI_FILE_NULL, [&] { return calls::open(comm, filename, amode, info, fh); });
 }
 
 PENSTOCK_ENTRY int PMPI_File_open(MPI_Comm comm, const char* filename, int amode, MPI_Info info, MPI_File* fh) {
@@ -43,7 +45,7 @@ PENSTOCK_ENTRY int PMPI_File_open(MPI_Comm comm, const char* filename, int amode
     static constinit RealFunction<int(MPI_Comm, const char*, int, MPI_Info, MPI_File*)> real_open("PMPI_File_open");
     if (real_open.exists()) return real_open(comm, filename, amode, info, fh);
   }
-  return calls::open(comm, filename, amode, info, fh);
+  return guarded(MPI_FILE_NULL, [&] { return calls::open(comm, filename, amode, info, fh); });
 }
 
 PENSTOCK_ENTRY int MPI_File_close(MPI_File* fh) {
@@ -52,7 +54,7 @@ PENSTOCK_ENTRY int MPI_File_close(MPI_File* fh) {
     static constinit RealFunction<int(MPI_File*)> real_close("MPI_File_close");
     if (real_close.exists()) return real_close(fh);
   }
-  return calls::close(fh);
+  return guarded(fh != nullptr ? *fh : MPI_FILE_NULL, [&] { return calls::close(fh); });
 }
 
 PENSTOCK_ENTRY int PMPI_File_close(MPI_File* fh) {
@@ -61,7 +63,7 @@ PENSTOCK_ENTRY int PMPI_File_close(MPI_File* fh) {
     static constinit RealFunction<int(MPI_File*)> real_close("PMPI_File_close");
     if (real_close.exists()) return real_close(fh);
   }
-  return calls::close(fh);
+  return guarded(fh != nullptr ? *fh : MPI_FILE_NULL, [&] { return calls::close(fh); });
 }
 
 PENSTOCK_ENTRY int MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void* buffer, int count, MPI_Datatype datatype, MPI_Status* status) {
@@ -70,7 +72,7 @@ PENSTOCK_ENTRY int MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void*
     static constinit RealFunction<int(MPI_File, MPI_Offset, const void*, int, MPI_Datatype, MPI_Status*)> real_write_at("MPI_File_write_at");
     return real_write_at.exists() ? real_write_at(native, offset, buffer, count, datatype, status) : unsupported_by_native(native);
   }
-  return calls::write_at(fh, offset, buffer, count, datatype, status);
+  return guarded(fh, [&] { return calls::write_at(fh, offset, buffer, count, datatype, status); });
 }
 
 PENSTOCK_ENTRY int PMPI_File_write_at(MPI_File fh, MPI_Offset offset, const void* buffer, int count, MPI_Datatype datatype, MPI_Status* status) {
@@ -79,7 +81,7 @@ PENSTOCK_ENTRY int PMPI_File_write_at(MPI_File fh, MPI_Offset offset, const void
     static constinit RealFunction<int(MPI_File, MPI_Offset, const void*, int, MPI_Datatype, MPI_Status*)> real_write_at("PMPI_File_write_at");
     return real_write_at.exists() ? real_write_at(native, offset, buffer, count, datatype, status) : unsupported_by_native(native);
   }
-  return calls::write_at(fh, offset, buffer, count, datatype, status);
+  return guarded(fh, [&] { return calls::write_at(fh, offset, buffer, count, datatype, status); });
 }
 
 PENSTOCK_ENTRY int MPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
@@ -91,7 +93,7 @@ PENSTOCK_ENTRY int MPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const voi
     if (real_write_at.exists() && fits_int(count)) return real_write_at(native, offset, buffer, static_cast<int>(count), datatype, status);
     return unsupported_by_native(native);
   }
-  return calls::write_at(fh, offset, buffer, count, datatype, status);
+  return guarded(fh, [&] { return calls::write_at(fh, offset, buffer, count, datatype, status); });
 }
 
 PENSTOCK_ENTRY int PMPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Status* status) {
@@ -103,7 +105,7 @@ PENSTOCK_ENTRY int PMPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const vo
     if (real_write_at.exists() && fits_int(count)) return real_write_at(native, offset, buffer, static_cast<int>(count), datatype, status);
     return unsupported_by_native(native);
   }
-  return calls::write_at(fh, offset, buffer, count, datatype, status);
+  return guarded(fh, [&] { return calls::write_at(fh, offset, buffer, count, datatype, status); });
 }
 
 PENSTOCK_ENTRY int MPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, MPI_Aint* extent) {
@@ -113,7 +115,7 @@ PENSTOCK_ENTRY int MPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, 
     return real_get_type_extent.exists() ? real_get_type_extent(native, datatype, extent) : unsupported_by_native(native);
   }
   MPI_Count wide = 0;
-  const int error = calls::get_type_extent(fh, datatype, extent != nullptr ? &wide : nullptr);
+  const int error = guarded(fh, [&] { return calls::get_type_extent(fh, datatype, extent != nullptr ? &wide : nullptr); });
   if (error == MPI_SUCCESS && extent != nullptr) *extent = plain_extent(wide);
   return error;
 }
@@ -125,7 +127,7 @@ PENSTOCK_ENTRY int PMPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype,
     return real_get_type_extent.exists() ? real_get_type_extent(native, datatype, extent) : unsupported_by_native(native);
   }
   MPI_Count wide = 0;
-  const int error = calls::get_type_extent(fh, datatype, extent != nullptr ? &wide : nullptr);
+  const int error = guarded(fh, [&] { return calls::get_type_extent(fh, datatype, extent != nullptr ? &wide : nullptr); });
   if (error == MPI_SUCCESS && extent != nullptr) *extent = plain_extent(wide);
   return error;
 }
@@ -142,7 +144,7 @@ PENSTOCK_ENTRY int MPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype
     if (error == MPI_SUCCESS) *extent = plain;
     return error;
   }
-  return calls::get_type_extent(fh, datatype, extent);
+  return guarded(fh, [&] { return calls::get_type_extent(fh, datatype, extent); });
 }
 
 PENSTOCK_ENTRY int PMPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count* extent) {
@@ -157,7 +159,7 @@ PENSTOCK_ENTRY int PMPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatyp
     if (error == MPI_SUCCESS) *extent = plain;
     return error;
   }
-  return calls::get_type_extent(fh, datatype, extent);
+  return guarded(fh, [&] { return calls::get_type_extent(fh, datatype, extent); });
 }
 
 PENSTOCK_ENTRY int MPI_Register_datarep(const char* datarep, MPI_Datarep_conversion_function* read_conversion, MPI_Datarep_conversion_function* write_conversion, MPI_Datarep_extent_function* file_extent, void* extra_state) {
@@ -165,7 +167,7 @@ PENSTOCK_ENTRY int MPI_Register_datarep(const char* datarep, MPI_Datarep_convers
     static constinit RealFunction<int(const char*, MPI_Datarep_conversion_function*, MPI_Datarep_conversion_function*, MPI_Datarep_extent_function*, void*)> real_register_datarep("MPI_Register_datarep");
     if (real_register_datarep.exists()) return real_register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state);
   }
-  return calls::register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state);
+  return guarded(MPI_FILE_NULL, [&] { return calls::register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state); });
 }
 
 PENSTOCK_ENTRY int PMPI_Register_datarep(const char* datarep, MPI_Datarep_conversion_function* read_conversion, MPI_Datarep_conversion_function* write_conversion, MPI_Datarep_extent_function* file_extent, void* extra_state) {
@@ -173,7 +175,7 @@ PENSTOCK_ENTRY int PMPI_Register_datarep(const char* datarep, MPI_Datarep_conver
     static constinit RealFunction<int(const char*, MPI_Datarep_conversion_function*, MPI_Datarep_conversion_function*, MPI_Datarep_extent_function*, void*)> real_register_datarep("PMPI_Register_datarep");
     if (real_register_datarep.exists()) return real_register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state);
   }
-  return calls::register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state);
+  return guarded(MPI_FILE_NULL, [&] { return calls::register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state); });
 }
 
 PENSTOCK_ENTRY int MPI_Register_datarep_c(const char* datarep, penstock::mpi::calls::LargeConversionFunction* read_conversion, penstock::mpi::calls::LargeConversionFunction* write_conversion, MPI_Datarep_extent_function* file_extent, void* extra_state) {
@@ -181,7 +183,7 @@ PENSTOCK_ENTRY int MPI_Register_datarep_c(const char* datarep, penstock::mpi::ca
     static constinit RealFunction<int(const char*, penstock::mpi::calls::LargeConversionFunction*, penstock::mpi::calls::LargeConversionFunction*, MPI_Datarep_extent_function*, void*)> real_register_datarep("MPI_Register_datarep_c");
     if (real_register_datarep.exists()) return real_register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state);
   }
-  return calls::register_datarep_c(datarep, read_conversion, write_conversion, file_extent, extra_state);
+  return guarded(MPI_FILE_NULL, [&] { return calls::register_datarep_c(datarep, read_conversion, write_conversion, file_extent, extra_state); });
 }
 
 PENSTOCK_ENTRY int PMPI_Register_datarep_c(const char* datarep, penstock::mpi::calls::LargeConversionFunction* read_conversion, penstock::mpi::calls::LargeConversionFunction* write_conversion, MPI_Datarep_extent_function* file_extent, void* extra_state) {
@@ -189,7 +191,7 @@ PENSTOCK_ENTRY int PMPI_Register_datarep_c(const char* datarep, penstock::mpi::c
     static constinit RealFunction<int(const char*, penstock::mpi::calls::LargeConversionFunction*, penstock::mpi::calls::LargeConversionFunction*, MPI_Datarep_extent_function*, void*)> real_register_datarep("PMPI_Register_datarep_c");
     if (real_register_datarep.exists()) return real_register_datarep(datarep, read_conversion, write_conversion, file_extent, extra_state);
   }
-  return calls::register_datarep_c(datarep, read_conversion, write_conversion, file_extent, extra_state);
+  return guarded(MPI_FILE_NULL, [&] { return calls::register_datarep_c(datarep, read_conversion, write_conversion, file_extent, extra_state); });
 }
 
 PENSTOCK_ENTRY penstock::mpi::calls::Fint MPI_File_c2f(MPI_File fh) {

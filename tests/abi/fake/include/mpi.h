@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 typedef struct FakeFile* MPI_File;
+#define MPI_FILE_NULL ((MPI_File)0)
 typedef struct FakeRequest* MPI_Request;
 typedef struct FakeErrhandler* MPI_Errhandler;
 typedef int MPI_Comm;

@@ -314,6 +314,18 @@ def test_values_of_options_are_checked(option):
         independent.run(quick=True, options={key: value}, progress=lambda text: None)
 
 
+def test_ranks_whose_end_openmpi_missed_are_judged_by_their_output():
+    said = (
+        "echo 'mpiexec.openmpi has exited due to process rank 0 with PID 0 on node n exiting improperly.' >&2; exit 1"
+    )
+    told = """echo '{"verified": true}'; """
+    where = {"PATH": "/usr/bin:/bin"}
+    assert launching.result(["sh", "-c", told + said], where, 30.0) == {"verified": True}
+    for script in (said, told + "exit 1", told + "echo aborted >&2; exit 1"):
+        with pytest.raises(launching.LaunchFailure, match="exit code"):
+            launching.result(["sh", "-c", script], where, 30.0)
+
+
 def test_options_are_checked():
     with pytest.raises(SystemExit, match="option 'piece': expected one of"):
         independent.run(quick=True, options={"piece": "8"}, progress=lambda text: None)

@@ -238,7 +238,10 @@ void set_status(MPI_Status* status, Offset bytes) {
   PMPI_Status_set_cancelled(status, 0);
 }
 
-void complete_requests() { (void)Progressed::run(); }
+void complete_requests() {
+  while (Progressed::run() > 0) {
+  }
+}
 
 Status start_request(const std::shared_ptr<OpenFile>& open, MPI_File handle, const file::Request& request, Status local,
                      Finish finish, MPI_Request* mpi_request) {

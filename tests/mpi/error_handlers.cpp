@@ -320,6 +320,20 @@ TEST(failed_request_that_was_freed_is_told_by_close) {
   EXPECT_CLASS(MPI_File_close(&file), MPI_ERR_NO_SPACE);
 }
 
+TEST(failed_request_that_was_freed_among_many_is_told_by_close) {
+  if (!check::preloaded() || check::size > 1) return;
+  MPI_File file;
+  if (!open_on_world(scratch(), MPI_MODE_CREATE | MPI_MODE_RDWR, &file)) return;
+  const SmallFiles limit;
+  const std::vector<char> data(8192, 'x');
+  for (int i = 0; i < 200; ++i) {
+    MPI_Request request;
+    CHECK_OK(MPI_File_iwrite_at(file, i == 10 ? 1 << 20 : 0, data.data(), 8, MPI_CHAR, &request));
+    CHECK_OK(MPI_Request_free(&request));
+  }
+  EXPECT_CLASS(MPI_File_close(&file), MPI_ERR_NO_SPACE);
+}
+
 TEST(failed_request_that_was_freed_is_told_by_sync) {
   // Also where the program has called nothing of MPI since the access was over.
   if (!check::preloaded() || check::size > 1) return;
